@@ -1,0 +1,172 @@
+"""A pool of connections to one PostgreSQL, and transactions on it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import asyncpg
+
+from windlass.db._errors import translated
+from windlass.db._statement import Statement
+
+Row = asyncpg.Record
+_OPENING = 10.0
+_SETTINGS = "set jit = off; set timezone = 'UTC'"
+# Table sizes swing from nothing to millions between two ANALYZEs, so the planner's idea of them is worth
+# nothing on the hot path: its statements look rows up by key, and are pinned to doing so.
+_PINS = "set {}enable_hashjoin = off; set {}enable_mergejoin = off; set {}enable_seqscan = off; set {}plan_cache_mode = force_generic_plan"
+
+
+class Tx:
+    """A transaction in progress; what a function needs to read or write in it."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: "asyncpg.pool.PoolConnectionProxy[Row]") -> None:
+        self._connection = connection
+
+    async def rows(self, statement: Statement, *values: Any) -> list[Row]:
+        """All rows of the answer."""
+        with translated():
+            return await self._connection.fetch(statement.text, *values)
+
+    async def row(self, statement: Statement, *values: Any) -> Row | None:
+        """The first row, or None."""
+        with translated():
+            return await self._connection.fetchrow(statement.text, *values)
+
+    async def value(self, statement: Statement, *values: Any) -> Any:
+        """The first column of the first row, or None."""
+        with translated():
+            return await self._connection.fetchval(statement.text, *values)
+
+    async def script(self, text: str) -> None:
+        """Several statements without values: migrations and partitions."""
+        with translated():
+            await self._connection.execute(text)
+
+    async def copy(self, table: str, columns: Sequence[str], records: Sequence[tuple[Any, ...]]) -> None:
+        """Append many rows by COPY."""
+        with translated():
+            await self._connection.copy_records_to_table(
+                table, schema_name="windlass", columns=list(columns), records=records
+            )
+
+
+class Database:
+    """A pool; each of its calls is a transaction of its own, `transaction()` is one of several statements.
+
+    Behind a pooler in transaction mode a session is nobody's: nothing is prepared, nothing set for longer
+    than a transaction, and every statement is wrapped in one.
+    """
+
+    def __init__(self, url: str, pool: "asyncpg.Pool[Row]", *, pooled: bool, pinned: bool) -> None:
+        self.url = url
+        self.pooled = pooled
+        self._pool = pool
+        self._pins = _PINS.replace("{}", "local ") if pinned and pooled else ""
+
+    @classmethod
+    async def open(cls, url: str, *, size: int = 10, pinned: bool = False) -> Self:
+        """Connect, and find out whether a pooler stands between. `pinned` is for the hot path's statements."""
+        pooled = await _behind_pooler(url)
+        settings = "" if pooled else _SETTINGS + ("; " + _PINS.replace("{}", "") if pinned else "")
+
+        async def prepare(connection: "asyncpg.Connection[Row]") -> None:
+            if settings:
+                await connection.execute(settings)
+
+        with translated():
+            pool = await asyncpg.create_pool(
+                url, min_size=0, max_size=size, init=prepare, timeout=_OPENING,
+                statement_cache_size=0 if pooled else 200, reset=_keep, max_queries=10**9,
+            )  # fmt: skip
+        return cls(url, pool, pooled=pooled, pinned=pinned)
+
+    async def close(self) -> None:
+        """Give every connection back and close them; those stuck are cut after a few seconds."""
+        try:
+            await asyncio.wait_for(self._pool.close(), 5)
+        except TimeoutError:
+            self._pool.terminate()
+
+    async def rows(self, statement: Statement, *values: Any) -> list[Row]:
+        """All rows of the answer."""
+        async with self._session() as session:
+            return await session.rows(statement, *values)
+
+    async def row(self, statement: Statement, *values: Any) -> Row | None:
+        """The first row, or None."""
+        async with self._session() as session:
+            return await session.row(statement, *values)
+
+    async def value(self, statement: Statement, *values: Any) -> Any:
+        """The first column of the first row, or None."""
+        async with self._session() as session:
+            return await session.value(statement, *values)
+
+    async def copy(self, table: str, columns: Sequence[str], records: Sequence[tuple[Any, ...]]) -> None:
+        """Append many rows by COPY."""
+        async with self._session() as session:
+            await session.copy(table, columns, records)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Tx]:
+        """Several statements that count together or not at all."""
+        with translated():
+            connection = await self._pool.acquire(timeout=_OPENING)
+        try:
+            transaction = connection.transaction()
+            with translated():
+                await transaction.start()
+            try:
+                if self._pins:
+                    await connection.execute(self._pins)
+                yield Tx(connection)
+            except BaseException:
+                await _roll_back(transaction)
+                raise
+            with translated():
+                await transaction.commit()
+        finally:
+            await self._pool.release(connection)
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Tx]:
+        if self.pooled:
+            async with self.transaction() as transaction:
+                yield transaction
+            return
+        with translated():
+            connection = await self._pool.acquire(timeout=_OPENING)
+        try:
+            yield Tx(connection)
+        finally:
+            await self._pool.release(connection)
+
+
+Session = Database | Tx
+
+
+async def _roll_back(transaction: "asyncpg.transaction.Transaction") -> None:
+    try:
+        await transaction.rollback()
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        return  # the connection is gone, and the transaction with it
+
+
+async def _keep(_connection: "asyncpg.Connection[Row]") -> None:
+    """Nothing to reset between uses: no session here ever changes its state, and a reset is a round trip."""
+
+
+async def _behind_pooler(url: str) -> bool:
+    """A pooler answers the start of a session with a process id of its own making."""
+    with translated():
+        connection = await asyncpg.connect(url, statement_cache_size=0, timeout=_OPENING)
+        try:
+            async with connection.transaction():
+                real = await connection.fetchval("select pg_backend_pid()")
+            return real != connection.get_server_pid()
+        finally:
+            await connection.close(timeout=2)

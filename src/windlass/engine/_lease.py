@@ -1,0 +1,76 @@
+"""Leases: renewed while their worker lives, given back, taken back when it does not."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.db import Database, Session, statement
+from windlass.engine._claim import LEASE_SECONDS
+from windlass.model import Held
+
+_EXTEND = statement(__file__, "extend")
+_RELEASE = statement(__file__, "release")
+_PROGRESS = statement(__file__, "progress")
+_FIND_SILENT = statement(__file__, "find_silent")
+_RESCUE = statement(__file__, "rescue")
+_BATCH = 500
+JITTER_SECONDS = 2.0
+
+
+class Rescued(NamedTuple):
+    """What a rescue found: leases that were lost, and how many of their jobs ended by that."""
+
+    lost: int = 0
+    ended: int = 0
+    silent: tuple[str, ...] = ()
+    any_dead: bool = False
+
+
+async def extend(session: Session, held: Sequence[Held], lease_seconds: float = LEASE_SECONDS) -> set[int]:
+    """Renew these leases; answers the numbers of those still held."""
+    rows = await session.rows(_EXTEND, [h.job_id for h in held], [h.lease for h in held], lease_seconds)
+    return {row[0] for row in rows}
+
+
+async def release(session: Session, held: Sequence[Held]) -> None:
+    """Give jobs back that were not started; their attempt is not spent."""
+    await session.row(_RELEASE, [h.job_id for h in held], [h.lease for h in held])
+
+
+async def progress(session: Session, said: Sequence[tuple[Held, float, str | None]]) -> None:
+    """Note how far jobs say they are."""
+    await session.rows(
+        _PROGRESS,
+        [held.job_id for held, _, _ in said],
+        [held.lease for held, _, _ in said],
+        [fraction for _, fraction, _ in said],
+        [note for _, _, note in said],
+    )
+
+
+async def rescue(database: Database, *, sweep: bool = False, lease_seconds: float = LEASE_SECONDS) -> Rescued:
+    """Take back the jobs of workers that fell silent. The leases are looked at only when some worker died
+    lately, or on a `sweep`, since looking through all of them is slow while a snapshot is held open."""
+    found = await database.row(_FIND_SILENT, lease_seconds)
+    assert found is not None
+    silent = tuple(found["silent"] or ())
+    if not (found["any_dead"] or sweep):
+        return Rescued()
+    lost, ended = await _rescue_all(database, None, JITTER_SECONDS)
+    return Rescued(lost, ended, silent, found["any_dead"])
+
+
+async def rescue_worker(database: Database, worker_id: UUID) -> Rescued:
+    """Take back at once all that a worker held which is known to be dead."""
+    lost, ended = await _rescue_all(database, worker_id, 0.0)
+    return Rescued(lost, ended)
+
+
+async def _rescue_all(database: Database, worker_id: UUID | None, jitter: float) -> tuple[int, int]:
+    lost = ended = 0
+    while True:
+        row = await database.row(_RESCUE, _BATCH, jitter, worker_id)
+        assert row is not None
+        lost, ended = lost + row["lost"], ended + row["ended"]
+        if row["lost"] < _BATCH:
+            return lost, ended

@@ -1,0 +1,58 @@
+"""Settle: what happened is written once, by whoever still holds the lease."""
+
+import time
+from collections.abc import Sequence
+
+from windlass.db import Session, statement
+from windlass.model import Settled
+
+_SETTLE = statement(__file__, "settle")
+_SETTLE_SUCCEEDED = statement(__file__, "settle_succeeded")
+
+
+async def settle(session: Session, batch: Sequence[Settled]) -> set[int]:
+    """Write these ends; answers the lease numbers that were still held. The others were lost: nothing of
+    theirs was written, for somebody else has the job now."""
+    lean = [one for one in batch if one.lean]
+    rest = [one for one in batch if not one.lean]
+    held: set[int] = set()
+    if lean:
+        held |= await _settle_succeeded(session, lean)
+    if rest:
+        held |= await _settle_any(session, rest)
+    return held
+
+
+async def _settle_succeeded(session: Session, batch: Sequence[Settled]) -> set[int]:
+    now = time.monotonic()
+    numbers = await session.value(
+        _SETTLE_SUCCEEDED,
+        [one.job_id for one in batch],
+        [one.lease for one in batch],
+        [one.result for one in batch],
+        [one.ran_ms for one in batch],
+        [(now - one.ended) * 1000 for one in batch],
+    )
+    return set(numbers or ())
+
+
+async def _settle_any(session: Session, batch: Sequence[Settled]) -> set[int]:
+    now = time.monotonic()
+    numbers = await session.value(
+        _SETTLE,
+        [one.job_id for one in batch],
+        [one.lease for one in batch],
+        [one.status for one in batch],
+        [one.state for one in batch],
+        [one.result for one in batch],
+        [one.error for one in batch],
+        [one.retry_after or 0.0 for one in batch],
+        [one.spends_attempt for one in batch],
+        [one.ran_ms for one in batch],
+        [(now - one.ended) * 1000 for one in batch],
+        [one.exit_code for one in batch],
+        [one.cost_cents for one in batch],
+        [one.stdout_tail for one in batch],
+        [one.stderr_tail for one in batch],
+    )
+    return set(numbers or ())

@@ -1,0 +1,127 @@
+"""Whose turn it is in one queue, and from which position on. Pure: rows and elapsed seconds in, a plan out.
+
+Tenants with work take turns, weighted. Each claim starts at the head of a tenant's queue, unless that turns
+out to be slow: then a held snapshot keeps dead entries there, and claims start where the last one ended. What
+comes up behind that position (late commits, retries, better priorities) is found by a claim from the head,
+which is then made only as often as its cost allows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.model import ClaimedJob
+
+HEAD = (-(2**31), UUID(int=0))
+_TENANTS_PER_CLAIM = 125
+_LEAST_TURN = 4
+_SHARE_OF_TIME = 30  # a slow walk from the head may take one part in so many
+_DISCOVER_EVERY, _DISCOVER_SHARE = 0.02, 20
+_ROUND_TRIP, _PER_JOB = 0.004, 0.00004
+
+
+@dataclass(slots=True)
+class _Turn:
+    tenant: UUID
+    weight: int
+    priority: int = HEAD[0]
+    job_id: UUID = HEAD[1]
+
+
+class Plan(NamedTuple):
+    """The arrays that claim.sql takes, and whether they start at the head."""
+
+    tenants: list[UUID]
+    priorities: list[int]
+    job_ids: list[UUID]
+    shares: list[int]
+    from_head: bool
+
+
+class Turns:
+    """One worker's view of one queue."""
+
+    def __init__(self) -> None:
+        self._known: dict[UUID, _Turn] = {}
+        self._order: list[UUID] = []
+        self._next = 0
+        self._head_at = 0.0
+        self._discover_at = 0.0
+
+    def must_discover(self, now: float) -> bool:
+        """Whether it is time to look which tenants have work."""
+        return now >= self._discover_at
+
+    def discovered(self, tenants: Sequence[tuple[UUID, int]], now: float, took: float) -> None:
+        """Take in which tenants have work, with their weights."""
+        self._discover_at = now + max(_DISCOVER_EVERY, took * _DISCOVER_SHARE)
+        for tenant, weight in tenants:
+            self._known.setdefault(tenant, _Turn(tenant, weight)).weight = weight
+        upcoming = self._order[self._next] if self._order else None
+        self._order = [tenant for tenant, _ in tenants]
+        self._next = self._order.index(upcoming) if upcoming in self._order else 0
+        if len(self._known) > 4 * len(self._order) + 1000:
+            self._known = {tenant: self._known[tenant] for tenant in self._order}
+
+    @property
+    def last(self) -> UUID:
+        """After which tenant the next look should begin, when there are more than one look can tell."""
+        return self._order[-1] if self._order else HEAD[1]
+
+    def plan(self, want: int, now: float) -> Plan:
+        """Whose jobs to take now, and how many of each."""
+        turns = self._chosen(want)
+        from_head = now >= self._head_at
+        starts = [HEAD if from_head else (turn.priority, turn.job_id) for turn in turns]
+        return Plan(
+            [turn.tenant for turn in turns],
+            [priority for priority, _ in starts],
+            [job_id for _, job_id in starts],
+            _shares(want, [turn.weight for turn in turns]),
+            from_head,
+        )
+
+    def claimed(self, plan: Plan, want: int, rows: Sequence[ClaimedJob], now: float, took: float) -> None:
+        """Learn from a claim: positions, whose turn is next, and whether the head is slow."""
+        taken: dict[UUID, ClaimedJob] = {}
+        for row in rows:
+            best = taken.get(row.tenant_id)
+            if best is None or (row.priority, row.id) > (best.priority, best.id):
+                taken[row.tenant_id] = row
+        for tenant, row in taken.items():
+            turn = self._known[tenant]
+            turn.priority, turn.job_id = row.priority, row.id
+        if plan.from_head and took > _ROUND_TRIP + _PER_JOB * len(rows):
+            self._head_at = now + took * _SHARE_OF_TIME
+        self._advance(plan, served=len(plan.tenants) if len(rows) < want else _last_served(plan, taken))
+
+    def may_rest(self, now: float) -> float:
+        """How long until the head should be looked at again; 0 when it just was."""
+        return max(self._head_at - now, 0.0)
+
+    def _chosen(self, want: int) -> list[_Turn]:
+        count = min(len(self._order), max(want // _LEAST_TURN, 1), _TENANTS_PER_CLAIM)
+        around = (self._order + self._order)[self._next : self._next + count]
+        return [self._known[tenant] for tenant in around]
+
+    def _advance(self, plan: Plan, served: int) -> None:
+        if self._order and plan.tenants:
+            self._next = (self._next + served) % len(self._order)
+
+
+def _last_served(plan: Plan, taken: dict[UUID, ClaimedJob]) -> int:
+    """How many turns were had before the limit cut the rest off."""
+    return max((index + 1 for index, tenant in enumerate(plan.tenants) if tenant in taken), default=0)
+
+
+def _shares(want: int, weights: Sequence[int]) -> list[int]:
+    """`want` jobs dealt out by weight, at least one each; what is left over goes to the first."""
+    if not weights:
+        return []
+    total = sum(weights)
+    shares = [max(want * weight // total, 1) for weight in weights]
+    left = want - sum(shares)
+    for index in range(max(left, 0)):
+        shares[index % len(shares)] += 1
+    return shares

@@ -1,0 +1,2 @@
+-- Somebody who knows says that worker $1 is dead.
+update windlass.workers set ended_at = clock_timestamp(), ended_why = 'replaced' where id = $1 and ended_at is null

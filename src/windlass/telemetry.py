@@ -1,0 +1,28 @@
+"""What a process says about itself: structured logs on stderr."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logs(log_format: str, level: int = logging.INFO) -> None:
+    """Set up structured logs: one JSON object a line, or coloured text for a terminal."""
+    renderer: structlog.typing.Processor
+    if log_format == "json":
+        renderer = structlog.processors.JSONRenderer()
+        finish: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
+    else:
+        renderer, finish = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), []
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *finish,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

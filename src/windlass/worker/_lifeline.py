@@ -1,0 +1,81 @@
+"""Heartbeats and lease renewal, in a thread with an event loop and a connection of its own.
+
+A handler that blocks the worker's loop, or a pool that handlers have emptied, does not cost the leases. A
+frozen process (SIGSTOP) freezes this thread too, so its leases run out as they should.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from windlass.model import Held
+from windlass.model.errors import WindlassError
+from windlass.transports import Pulse, Transport
+
+_log = structlog.get_logger("windlass.worker.lifeline")
+BEAT_SECONDS = 3.0
+_HURRY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a heartbeat says: how many jobs run, how much memory is used, which leases to renew."""
+
+    running: int
+    rss_bytes: int
+    renew: Sequence[Held]
+
+
+class Lifeline(threading.Thread):
+    """Beats until stopped; `vitals` is called in this thread, `heard` must be safe to call from it."""
+
+    def __init__(self, transport: Transport, vitals: Callable[[], Vitals], heard: Callable[[Vitals, Pulse], None]) -> None:
+        super().__init__(name="windlass-lifeline", daemon=True)
+        self._transport, self._vitals, self._heard = transport, vitals, heard
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self.last_beat = time.monotonic()
+
+    def poke(self) -> None:
+        """Beat now: somebody may have asked for a cancel."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the thread has just ended
+                self._loop.call_soon_threadsafe(self._wake.set)
+
+    def stop(self) -> None:
+        """End; `join` afterwards."""
+        self._stopping = True
+        self.poke()
+
+    def run(self) -> None:
+        """Run the thread."""
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while not self._stopping:
+            rest = await self._beat()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), rest)
+            self._wake.clear()
+        await self._transport.rest_beat()
+
+    async def _beat(self) -> float:
+        vitals = self._vitals()
+        try:
+            pulse = await asyncio.wait_for(
+                self._transport.beat(vitals.running, vitals.rss_bytes, vitals.renew), BEAT_SECONDS * 2
+            )
+        except (WindlassError, TimeoutError) as problem:
+            _log.warning("heartbeat failed", error=str(problem) or "no answer in time",
+                         silent_seconds=round(time.monotonic() - self.last_beat, 1))  # fmt: skip
+            return _HURRY
+        self.last_beat = time.monotonic()
+        self._heard(vitals, pulse)
+        return BEAT_SECONDS

@@ -1,0 +1,119 @@
+"""From a handler's kind to the way it runs; what comes back is an outcome, or a bare result."""
+
+import asyncio
+import contextvars
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+from windlass.model import Done, Outcome, Retry
+from windlass.model.argv import render
+from windlass.worker._running import Running
+from windlass.worker.context import JobContext, Logged, Wire, current_job
+from windlass.worker.executors._command import Command, run_command
+from windlass.worker.executors._process import ProcessPool, Raised
+
+_GRACE = 5.0
+
+
+class Executors:
+    """What runs jobs in one worker. Threads and processes are made when first needed."""
+
+    def __init__(self, wire: Wire, source: str | None, threads: int, *, grace: float = _GRACE) -> None:
+        self._wire = wire
+        self._grace = grace
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="windlass-job")
+        self._processes = ProcessPool(source or "", max(os.cpu_count() or 1, 1), grace=grace)
+
+    async def run(self, running: Running) -> object:
+        """Run the job to its end; raises what its code raises."""
+        handler = running.prepared.handler
+        match handler.executor:
+            case "async":
+                return await self._run_async(running)
+            case "thread":
+                return await self._run_thread(running)
+            case "process":
+                return await self._run_process(running)
+            case "command":
+                return await self._run_command(running)
+
+    async def close(self) -> None:
+        """End idle threads and child processes."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._processes.close()
+
+    async def _run_async(self, running: Running) -> object:
+        handler = running.prepared.handler
+        arguments = handler.decode(running.job.payload)
+        context = self._context(running)
+        current_job.set(context)
+        assert handler.function is not None
+        if handler.wants_context:
+            return await handler.function(context, **arguments)
+        return await handler.function(**arguments)
+
+    async def _run_thread(self, running: Running) -> object:
+        """A thread cannot be killed: when it is to stop it is told (`ctx.canceled`), and waited for."""
+        handler = running.prepared.handler
+        arguments = handler.decode(running.job.payload)
+        context = self._context(running)
+        current_job.set(context)
+        assert handler.function is not None
+        function, given = handler.function, (context,) if handler.wants_context else ()
+        copied = contextvars.copy_context()
+        work = asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: copied.run(function, *given, **arguments)
+        )
+        return await _to_its_end(work)
+
+    async def _run_process(self, running: Running) -> object:
+        job, handler = running.job, running.prepared.handler
+        handler.decode(job.payload)
+        key = handler.definition.key
+        answer = await self._processes.run(key, job, key, job.payload, _deadline(running), self._wire)
+        return Retry(error=answer.error) if isinstance(answer, Raised) else answer
+
+    async def _run_command(self, running: Running) -> Outcome:
+        job, definition = running.job, running.prepared.definition
+        payload = running.prepared.handler.decode(job.payload)
+        argv = render(definition.argv or (), _facts(running), payload)
+
+        def hear(stream: str, text: str) -> None:
+            self._wire.say(job, Logged("error" if stream == "stderr" else "info", text, {"stream": stream}))
+
+        result = await run_command(Command(argv, definition.env, self._grace), hear)
+        running.exit_code = result.exit_code
+        running.stdout_tail, running.stderr_tail = result.stdout_tail, result.stderr_tail
+        if result.exit_code == 0:
+            return Done({"exit_code": 0})
+        return Retry(error=f"The command ended with exit code {result.exit_code}.")
+
+    def _context(self, running: Running) -> JobContext:
+        return JobContext(running.job, running.prepared.handler.definition.key, self._wire, running.deadline and _deadline(running))
+
+
+async def _to_its_end(work: "asyncio.Future[object]") -> object:
+    """Wait for a thread whatever happens, and only then pass a cancel on."""
+    canceled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError as told:
+            canceled = told
+        except BaseException:  # noqa: S110 - it is the thread's own, and raised below
+            pass
+    if canceled is not None:
+        raise canceled
+    return work.result()
+
+
+def _deadline(running: Running) -> datetime | None:
+    timeout = running.prepared.definition.timeout_seconds
+    return None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
+
+
+def _facts(running: Running) -> Mapping[str, str]:
+    job = running.job
+    return {"tenant_id": str(job.tenant_id), "tenant_slug": "", "job_id": str(job.id), "attempt": str(job.attempt)}

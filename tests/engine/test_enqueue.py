@@ -1,0 +1,102 @@
+"""Enqueue: a job comes to be, once, in the caller's transaction."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from windlass import engine
+from windlass.db import Database
+from windlass.model import JobState, NewJob
+from windlass.model.errors import InactiveDefinition, UnknownDefinition, UnknownJob, UnknownTenant
+
+
+async def view(db: Database, job_id):
+    return await engine.reads.job(db, await engine.reads.tenant_of(db, job_id), job_id)
+
+
+async def test_a_job_waits_in_the_queue(db, noop):
+    (job,) = await engine.enqueue(db, [NewJob(noop, '{"n": 1}')])
+    seen = await view(db, job.id)
+    assert (seen.status, seen.payload, seen.attempt_count) == (JobState.QUEUED, {"n": 1}, 0)
+
+
+async def test_many_jobs_come_back_in_their_order(db, noop):
+    jobs = await engine.enqueue(db, [NewJob(noop, f'{{"n": {n}}}') for n in range(12_000)])
+    for n in (0, 1, 4_999, 5_000, 11_999):
+        assert (await view(db, jobs[n].id)).payload == {"n": n}
+
+
+async def test_a_delayed_job_is_scheduled(db, noop):
+    due = datetime.now(UTC) + timedelta(hours=1)
+    later, at = await engine.enqueue(db, [NewJob(noop, delay=60), NewJob(noop, due_at=due)])
+    assert (await view(db, later.id)).status is JobState.SCHEDULED
+    assert (await view(db, at.id)).scheduled_for == due
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (NewJob("no-such-key"), UnknownDefinition),
+        (NewJob("noop", tenant="nobody"), UnknownTenant),
+        (NewJob("noop", depends_on=(uuid4(),)), UnknownJob),
+        (NewJob("no-such-key", dedupe_key="k"), UnknownDefinition),
+    ],
+)
+async def test_one_wrong_job_means_that_none_is_stored(db, noop, wrong, error):
+    with pytest.raises(error):
+        await engine.enqueue(db, [NewJob(noop), wrong, NewJob(noop)])
+    assert await engine.reads.counts(db) == {JobState.RUNNING: 0, JobState.QUEUED: 0}
+
+
+async def test_a_definition_that_is_switched_off_takes_no_jobs(db, noop):
+    await engine.registry.override(db, noop, {"is_active": False})
+    for job in (NewJob(noop), NewJob(noop, dedupe_key="k")):
+        with pytest.raises(InactiveDefinition):
+            await engine.enqueue(db, [job])
+
+
+async def test_what_is_rolled_back_never_was(db, noop):
+    with pytest.raises(RuntimeError):
+        async with db.transaction() as tx:
+            await engine.enqueue(tx, [NewJob(noop), NewJob(noop, dedupe_key="k")])
+            raise RuntimeError
+    assert not any((await engine.reads.counts(db)).values())
+    (again,) = await engine.enqueue(db, [NewJob(noop, dedupe_key="k")])
+    assert not again.deduplicated
+
+
+async def test_fifty_at_once_with_one_key_are_one_job(db, noop):
+    done = await asyncio.gather(*(engine.enqueue(db, [NewJob(noop, dedupe_key="same")]) for _ in range(50)))
+    assert len({one[0].id for one in done}) == 1
+    assert sum(not one[0].deduplicated for one in done) == 1
+
+
+async def test_a_key_held_by_a_transaction_that_rolls_back_is_free_for_the_one_that_waits(db, noop):
+    holding, let_go = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        with pytest.raises(RuntimeError):
+            async with db.transaction() as tx:
+                await engine.enqueue(tx, [NewJob(noop, dedupe_key="k")])
+                holding.set()
+                await let_go.wait()
+                raise RuntimeError
+
+    holder = asyncio.create_task(hold())
+    await holding.wait()
+    waiter = asyncio.create_task(engine.enqueue(db, [NewJob(noop, dedupe_key="k")]))
+    let_go.set()
+    await holder
+    (job,) = await waiter
+    assert not job.deduplicated
+    assert (await view(db, job.id)).status is JobState.QUEUED
+
+
+async def test_tenants_do_not_share_dedupe_keys(db, noop, make_tenant):
+    await make_tenant("acme")
+    one, two = await engine.enqueue(
+        db, [NewJob(noop, dedupe_key="k"), NewJob(noop, dedupe_key="k", tenant="acme")]
+    )
+    assert one.id != two.id
