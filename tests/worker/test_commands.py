@@ -84,9 +84,10 @@ async def canceled(task: "asyncio.Task[Any]") -> float:
 
 
 def alive(pid: int) -> bool:
-    """Whether it runs; a zombie does not."""
+    """Whether it runs; a zombie does not, once its last thread has ended."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
     except psutil.NoSuchProcess:
         return False
 

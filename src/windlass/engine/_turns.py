@@ -16,7 +16,8 @@ from windlass.model import ClaimedJob
 HEAD = (-(2**31), UUID(int=0))
 _TENANTS_PER_CLAIM = 125
 _LEAST_TURN = 4
-_SHARE_OF_TIME = 30  # a slow walk from the head may take one part in so many
+# A slow walk from the head may take one part in so many of the time, while there is work and while there is none.
+_SHARE_BUSY, _SHARE_IDLE = 30, 3
 _DISCOVER_EVERY, _DISCOVER_SHARE = 0.02, 20
 _ROUND_TRIP, _PER_JOB = 0.004, 0.00004
 
@@ -27,6 +28,33 @@ class _Turn:
     weight: int
     priority: int = HEAD[0]
     job_id: UUID = HEAD[1]
+
+
+class _Head:
+    """How slow claims from the head are, and so how often they may be made.
+
+    One slow claim proves nothing (a statement is planned at its first use, a machine is busy), so it takes two
+    in a row; and a claim from elsewhere that is not much faster acquits the head.
+    """
+
+    def __init__(self) -> None:
+        self.allowed_at = 0.0
+        self._slow = 0
+        self._cost = 0.0
+        self._ended = 0.0
+
+    def learn(self, *, from_head: bool, found: int, now: float, took: float) -> None:
+        """Take in one claim."""
+        if from_head:
+            self._slow = self._slow + 1 if took > _ROUND_TRIP + _PER_JOB * found else 0
+            self._cost, self._ended = (took, now) if self._slow > 1 else (0.0, now)
+        elif took * 2 > self._cost:
+            self._slow, self._cost = 0, 0.0
+        self.allowed_at = self._ended + self._cost * (_SHARE_BUSY if found else _SHARE_IDLE)
+
+    def avoid(self) -> None:
+        """Start elsewhere from now on, as if the head had been found to be slow."""
+        self._cost = self.allowed_at = float("inf")
 
 
 class Plan(NamedTuple):
@@ -46,7 +74,7 @@ class Turns:
         self._known: dict[UUID, _Turn] = {}
         self._order: list[UUID] = []
         self._next = 0
-        self._head_at = 0.0
+        self._head = _Head()
         self._discover_at = 0.0
 
     def must_discover(self, now: float) -> bool:
@@ -72,7 +100,7 @@ class Turns:
     def plan(self, want: int, now: float) -> Plan:
         """Whose jobs to take now, and how many of each."""
         turns = self._chosen(want)
-        from_head = now >= self._head_at
+        from_head = now >= self._head.allowed_at
         starts = [HEAD if from_head else (turn.priority, turn.job_id) for turn in turns]
         return Plan(
             [turn.tenant for turn in turns],
@@ -92,13 +120,12 @@ class Turns:
         for tenant, row in taken.items():
             turn = self._known[tenant]
             turn.priority, turn.job_id = row.priority, row.id
-        if plan.from_head and took > _ROUND_TRIP + _PER_JOB * len(rows):
-            self._head_at = now + took * _SHARE_OF_TIME
+        self._head.learn(from_head=plan.from_head, found=len(rows), now=now, took=took)
         self._advance(plan, served=len(plan.tenants) if len(rows) < want else _last_served(plan, taken))
 
     def may_rest(self, now: float) -> float:
         """How long until the head should be looked at again; 0 when it just was."""
-        return max(self._head_at - now, 0.0)
+        return max(self._head.allowed_at - now, 0.0)
 
     def _chosen(self, want: int) -> list[_Turn]:
         count = min(len(self._order), max(want // _LEAST_TURN, 1), _TENANTS_PER_CLAIM)

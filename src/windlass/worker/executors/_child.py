@@ -17,9 +17,9 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, NoReturn
@@ -57,7 +57,7 @@ class Stop:
             raise SystemExit(_TERMINATED)
 
     @contextmanager
-    def withheld(self) -> Iterator[None]:
+    def withheld(self) -> Generator[None]:
         """Keep it back meanwhile."""
         mine = threading.current_thread() is threading.main_thread()
         self._withheld += mine
@@ -85,12 +85,15 @@ class Line:
         os.register_at_fork(after_in_child=self._disown)
 
     def send(self, message: Message) -> None:
-        """Say something; nothing is raised when nobody listens, for then this process is about to end."""
+        """Say something. When it cannot be said, the worker waits for an answer in vain, or not at all any more."""
         if not self._mine:
             return
         frame = pack(message)
-        with self._stop.withheld(), self._turn, suppress(OSError):
-            self._connection.sendall(frame)
+        try:
+            with self._stop.withheld(), self._turn:
+                self._connection.sendall(frame)
+        except OSError:
+            _die()
 
     def wire(self, run: int) -> Wire:
         """What a job speaks through."""

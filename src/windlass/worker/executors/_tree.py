@@ -5,9 +5,10 @@ process table takes in whoever is of that session, carries the mark, has an ance
 an earlier look. So a descendant is found although it ignores SIGTERM, called setsid, or lost its parent.
 
 What cannot be found: a process that did all three of leaving the session, losing its parent and clearing or
-overwriting its environment (as some servers do, to show a title) before the first look. What cannot be ended: a process that became another user's (setuid); it is logged.
-Without /proc (macOS) there is neither mark nor session, so a descendant that left the group and lost its parent
-between two looks gets away. A zombie counts as ended: it runs no more, and reaping it is its parent's affair.
+overwriting its environment (as some servers do, to show a title) before the first look. What cannot be ended: a
+process that became another user's (setuid); it is logged. Without /proc (macOS) there is neither mark nor session, so
+a descendant that left the group and lost its parent between two looks gets away. A zombie counts as ended: it runs no
+more, and reaping it is its parent's affair.
 """
 
 import asyncio
@@ -236,9 +237,13 @@ def _from_proc() -> Iterable[Process]:
 
 
 def _parse_stat(pid: int, stat: bytes) -> Process:
-    """See proc(5). The name in parentheses may hold anything, so count from behind it."""
+    """See proc(5). The name in parentheses may hold anything, so count from behind it.
+
+    A process is over with its last thread; the first one may be a zombie long before.
+    """
     fields = stat.rpartition(b")")[2].split()
-    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), fields[0] in b"ZX")
+    ended = fields[0] in b"ZX" and int(fields[17]) <= 1
+    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), ended)
 
 
 def _from_ps() -> Iterable[Process]:
