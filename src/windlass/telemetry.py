@@ -6,6 +6,11 @@ import sys
 import structlog
 
 
+def _for_people() -> structlog.typing.Processor:
+    """Tracebacks stay plain: a rich one prints local variables, and with them payloads."""
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+
+
 def configure_logs(log_format: str, level: int = logging.INFO) -> None:
     """Set up structured logs: one JSON object a line, or coloured text for a terminal."""
     renderer: structlog.typing.Processor
@@ -13,7 +18,7 @@ def configure_logs(log_format: str, level: int = logging.INFO) -> None:
         renderer = structlog.processors.JSONRenderer()
         finish: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
     else:
-        renderer, finish = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), []
+        renderer, finish = _for_people(), []
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from windlass.db import _postmaster
-from windlass.db._embedded import EmbeddedPostgres, embedded_available, start_embedded, stop_embedded
+from windlass.db.embedded import EmbeddedPostgres, embedded_available, start_embedded, stop_embedded
 from windlass.model.errors import EmbeddedError
 
 pytestmark = [
@@ -34,7 +34,7 @@ NOBODY = 65534
 START = """
 import json, os, sys
 from pathlib import Path
-from windlass.db._embedded import start_embedded
+from windlass.db.embedded import start_embedded
 home, uid = sys.argv[1:]
 if uid:
     os.setgroups([]), os.setgid(int(uid)), os.setuid(int(uid))
@@ -146,10 +146,13 @@ def spare() -> Generator[Path]:
     """Make data once, for each test in turn to have in its home: initdb is what takes the time here."""
     folder = Path(tempfile.mkdtemp(prefix="wl-", dir="/tmp"))
     folder.chmod(0o755)
-    server = start_embedded(folder)
-    stop_embedded(server)
-    yield server.data_dir
-    shutil.rmtree(folder)
+    try:
+        server = start_embedded(folder)
+        stop_embedded(server)
+        yield server.data_dir
+    finally:
+        end_all_in(folder)
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -63,9 +63,7 @@ def test_a_path_leads_through_lists_by_number() -> None:
     assert rendered(["ls", "{payload.dirs.2.name}"], dirs=[{}, {"name": "x"}]) == ["ls"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(True, "true"), (False, "false"), (3, "3"), (1.5, "1.5"), (1e22, "1e+22"), ("", "")]
-)
+@pytest.mark.parametrize(("value", "text"), [(True, "true"), (False, "false"), (3, "3"), (1.5, "1.5"), (1e22, "1e+22"), ("", "")])
 def test_strings_numbers_and_booleans_are_written_as_in_json(value: object, text: str) -> None:
     assert rendered(["tool", "{payload.x}"], x=value) == ["tool", text]
 
@@ -174,9 +172,7 @@ ELEMENTS = st.sampled_from(
     ]
 )
 SCALARS = st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.sampled_from(NASTY))
-PAYLOADS = st.dictionaries(
-    st.sampled_from("abc"), SCALARS | st.lists(SCALARS) | st.dictionaries(st.sampled_from("de"), SCALARS)
-)
+PAYLOADS = st.dictionaries(st.sampled_from("abc"), SCALARS | st.lists(SCALARS) | st.dictionaries(st.sampled_from("de"), SCALARS))
 
 
 @given(st.lists(ELEMENTS, max_size=8), PAYLOADS)

@@ -162,8 +162,8 @@ APP = textwrap.dedent("""
             script = f"trap '' TERM; setsid sleep 99 & echo $!; {orphan}; wait"
             shell = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
             pids += [shell.pid, int(shell.stdout.readline()), int(shell.stdout.readline())]
-        ctx.log("ready", pids=pids)
         try:
+            ctx.log("ready", pids=pids)
             while True:
                 time.sleep(0.01)
         except SystemExit:
@@ -174,10 +174,11 @@ APP = textwrap.dedent("""
 
     @told
     def fork(ctx):
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             log.info("from a fork")
             time.sleep(99)
-        ctx.log("forked")
+        ctx.log("ready", pids=[pid])
         os._exit(5)
 
     @told
@@ -196,6 +197,7 @@ APP = textwrap.dedent("""
 """)
 
 JOB = ClaimedJob(uuid4(), 4, uuid4(), uuid4(), 2, 5, 100, '{"not": "this"}')
+SOON = 20  # seconds: far from the grace and from the sleeps, and enough for a busy machine
 Story = Callable[[ProcessPool, "Ears"], Awaitable[Any]]
 
 
@@ -253,7 +255,7 @@ class Cast:
     def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._loop_factory = loop_factory
 
-    def play(self, story: Story, source: str = "jobs:app", size: int = 1, grace: float = 5.0) -> Any:
+    def play(self, story: Story, source: str = "jobs:app", size: int = 1, grace: float = 60.0) -> Any:
         with asyncio.Runner(loop_factory=self._loop_factory) as runner:
             return runner.run(self._act(story, source, size, grace))
 
@@ -266,10 +268,23 @@ class Cast:
             assert not [found for found in psutil.Process().children() if alive(found.pid)]
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def cast(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cast:
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "jobs.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def cast(home: Path) -> Cast:
+    assert home.exists()
+    return Cast(uvloop.new_event_loop)
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def either_cast(request: pytest.FixtureRequest, home: Path) -> Cast:
+    """For what depends on the loop: starting, reading, dying, ending."""
+    assert home.exists()
     return Cast(request.param)
 
 
@@ -303,14 +318,14 @@ async def canceled(task: "asyncio.Task[Any]") -> float:
     return time.monotonic() - began
 
 
-def test_a_child_runs_one_job_after_the_other(cast: Cast) -> None:
+def test_a_child_runs_one_job_after_the_other(either_cast: Cast) -> None:
     async def story(pool: ProcessPool, ears: Ears) -> None:
         answers = [await do(pool, ears, "add", a=1, b=number) for number in range(5)]
         assert [answer["sum"] for answer in answers] == [1, 2, 3, 4, 5]
         assert len({answer["pid"] for answer in answers}) == 1
         assert answers[0]["pid"] != os.getpid()
 
-    cast.play(story)
+    either_cast.play(story)
 
 
 def test_no_child_is_started_before_it_is_needed(cast: Cast) -> None:
@@ -416,7 +431,7 @@ def test_a_job_speaks_through_its_context_and_through_logging(cast: Cast) -> Non
     cast.play(story)
 
 
-def test_a_job_enqueues_children_and_hears_why_not(cast: Cast) -> None:
+def test_a_job_enqueues_children_and_hears_why_not(either_cast: Cast) -> None:
     async def story(pool: ProcessPool, ears: Ears) -> None:
         first, second = [str(UUID(int=0)), False], [str(UUID(int=1)), True]
         assert await do(pool, ears, "spawn_child") == [first, second]
@@ -433,7 +448,7 @@ def test_a_job_enqueues_children_and_hears_why_not(cast: Cast) -> None:
         why = await do(pool, ears, "spawn_child", key="broken")
         assert why == ["windlass", "ZeroDivisionError: at the worker"]
 
-    cast.play(story)
+    either_cast.play(story)
 
 
 def test_a_thread_that_outlives_its_job_does_not_speak_for_the_next(cast: Cast, tmp_path: Path) -> None:
@@ -511,36 +526,36 @@ def test_a_child_that_died_idle_costs_no_job(cast: Cast) -> None:
     cast.play(story)
 
 
-def test_cancel_raises_in_the_job_and_hears_its_last_words(cast: Cast) -> None:
+def test_cancel_raises_in_the_job_and_hears_its_last_words(either_cast: Cast) -> None:
     async def story(pool: ProcessPool, ears: Ears) -> None:
         task = asyncio.create_task(do(pool, ears, "wait"))
         (pid,) = await ears.pids()
-        assert await canceled(task) < 3
+        assert await canceled(task) < SOON
         assert not alive(pid)
         assert (await ears.heard("bye")).fields == {"canceled": True}
         assert (await do(pool, ears, "add", a=1, b=1))["sum"] == 2
 
-    cast.play(story)
+    either_cast.play(story)
 
 
 def test_a_job_that_swallows_the_cancel_ends_its_child_when_it_returns(cast: Cast) -> None:
     async def story(pool: ProcessPool, ears: Ears) -> None:
         task = asyncio.create_task(do(pool, ears, "wait", swallow=True))
         await ears.heard("ready")
-        assert await canceled(task) < 3
+        assert await canceled(task) < SOON
 
     cast.play(story)
 
 
-def test_f20_cancel_leaves_no_survivor_of_a_tree_that_ignores_term(cast: Cast) -> None:
+def test_f20_cancel_leaves_no_survivor_of_a_tree_that_ignores_term(either_cast: Cast) -> None:
     async def story(pool: ProcessPool, ears: Ears) -> None:
         task = asyncio.create_task(do(pool, ears, "wait", ignore=True, tree=True))
         pids = await ears.pids()
         assert len(pids) == 4
-        assert 0.3 <= await canceled(task) < 3
+        assert 0.3 <= await canceled(task) < SOON
         assert not any(alive(pid) for pid in pids)
 
-    cast.play(story, grace=0.3)
+    either_cast.play(story, grace=0.3)
 
 
 def test_canceling_again_and_again_does_not_hasten_the_return(cast: Cast) -> None:
@@ -555,7 +570,7 @@ def test_canceling_again_and_again_does_not_hasten_the_return(cast: Cast) -> Non
     cast.play(story, grace=0.2)
 
 
-def test_cancel_while_the_child_starts_leaves_nothing(cast: Cast) -> None:
+def test_cancel_while_the_child_starts_leaves_nothing(either_cast: Cast) -> None:
     async def story(pool: ProcessPool, ears: Ears) -> None:
         for turns in range(5):
             task = asyncio.create_task(do(pool, ears, "add", a=1, b="x" * 900_000))
@@ -564,10 +579,10 @@ def test_cancel_while_the_child_starts_leaves_nothing(cast: Cast) -> None:
             await canceled(task)
             assert not [found for found in psutil.Process().children() if alive(found.pid)]
 
-    cast.play(story)
+    either_cast.play(story)
 
 
-def test_cancel_in_the_middle_of_a_flood_of_words(cast: Cast) -> None:
+def test_cancel_in_the_middle_of_a_flood_of_words(either_cast: Cast) -> None:
     """The child stops between frames, not within one; the loop is not starved meanwhile."""
 
     async def story(pool: ProcessPool, ears: Ears) -> None:
@@ -575,10 +590,10 @@ def test_cancel_in_the_middle_of_a_flood_of_words(cast: Cast) -> None:
             ears.said.clear()
             task = asyncio.create_task(do(pool, ears, "chatter"))
             await ears.heard("x" * 100)
-            assert await canceled(task) < 2
+            assert await canceled(task) < SOON
             assert set(ears.lines()) == {"x" * 100}
 
-    cast.play(story)
+    either_cast.play(story)
 
 
 def test_what_a_dead_child_left_running_is_ended(cast: Cast) -> None:
@@ -586,12 +601,11 @@ def test_what_a_dead_child_left_running_is_ended(cast: Cast) -> None:
         with pytest.raises(ChildDied) as died:
             await do(pool, ears, "fork")
         assert died.value.exit_code == 5
-        assert ears.lines() == ["forked"]  # a fork does not speak: it would garble the frames
+        assert ears.lines() == ["ready"]  # a fork does not speak: it would garble the frames
+        (pid,) = await ears.pids()
+        assert not alive(pid)
 
-    before = {found.pid for found in psutil.process_iter()}
     cast.play(story)
-    fresh = [found for found in psutil.process_iter(["cmdline"]) if found.pid not in before]
-    assert not [found for found in fresh if "windlass.worker.executors._child" in (found.info["cmdline"] or [])]
 
 
 def test_close_ends_what_still_runs(cast: Cast) -> None:
@@ -649,7 +663,7 @@ def test_a_child_does_not_outlive_a_killed_worker(tmp_path: Path) -> None:
         until(lambda: not alive(child))
 
 
-def test_no_descriptor_is_left_open(cast: Cast) -> None:
+def test_no_descriptor_is_left_open(either_cast: Cast) -> None:
     async def story(pool: ProcessPool, ears: Ears) -> None:
         counts: list[int] = []
         for _ in range(4):
@@ -659,4 +673,4 @@ def test_no_descriptor_is_left_open(cast: Cast) -> None:
             counts.append(psutil.Process().num_fds())
         assert counts[-1] <= counts[0]
 
-    cast.play(story)
+    either_cast.play(story)

@@ -4,8 +4,7 @@ Invariants: nothing here outlives a transaction on a session (a pooler may stand
 leaves as one of `windlass.model.errors`. It knows nothing of jobs.
 """
 
-from windlass.db import _embedded as embedded
-from windlass.db import migrate
+from windlass.db import embedded, migrate
 from windlass.db._database import Database, Row, Session, Tx
 from windlass.db._listen import MISSED, Listener
 from windlass.db._statement import Statement, statement

@@ -1,11 +1,12 @@
 """What a handler gets to know and to say about the job it runs."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from windlass.model import ClaimedJob, Enqueued, NewJob
@@ -80,12 +81,20 @@ class JobLog:
 class JobContext:
     """Injected into a handler whose first parameter is annotated with it. Safe to use from any thread."""
 
-    __slots__ = ("_job", "_wire", "deadline", "key")
+    __slots__ = ("_deadline", "_job", "_wire", "key")
 
-    def __init__(self, job: ClaimedJob, key: str, wire: Wire, deadline: datetime | None = None) -> None:
+    def __init__(self, job: ClaimedJob, key: str, wire: Wire, deadline: float | None = None) -> None:
+        """`deadline` is on this process's monotonic clock."""
         self._job, self._wire = job, wire
         self.key = key
-        self.deadline = deadline
+        self._deadline = deadline
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the attempt will be stopped, if it has a timeout."""
+        if self._deadline is None:
+            return None
+        return datetime.now(UTC) + timedelta(seconds=self._deadline - time.monotonic())
 
     @property
     def job_id(self) -> UUID:

@@ -114,7 +114,7 @@ class _Child:
 
     def __init__(self, source: str) -> None:
         self._socket, theirs = socket.socketpair()
-        self._socket.setblocking(False)
+        self._socket.settimeout(0)
         with theirs:
             argv = [sys.executable, "-X", "faulthandler", "-m", _CHILD, source, str(theirs.fileno())]
             self._tree = Tree.start(argv, os.environ, stdout=None, keep=(theirs.fileno(),))

@@ -91,7 +91,7 @@ class Executors:
         return Retry(error=f"The command ended with exit code {result.exit_code}.")
 
     def _context(self, running: Running) -> JobContext:
-        return JobContext(running.job, running.prepared.handler.definition.key, self._wire, running.deadline and _deadline(running))
+        return JobContext(running.job, running.prepared.handler.definition.key, self._wire, running.deadline)
 
 
 async def _to_its_end(work: "asyncio.Future[object]") -> object:

@@ -1,0 +1,41 @@
+"""What to measure, and on how much. Nothing is imported here, so that `--help` is quick."""
+
+from dataclasses import dataclass
+
+# In the order in which they run and are shown.
+NAMES = (
+    "drain_1", "drain_2", "drain_tenants", "drain_history", "drain_held_snapshot",
+    "enqueue_single", "enqueue_concurrent", "enqueue_bulk", "latency", "worker_rss_mb",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sizes of a run."""
+
+    jobs: int = 100_000
+    tenants: int = 1_000
+    history: int = 1_000_000
+    hold_seconds: float = 20.0
+    rounds: int = 3
+    only: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The lines to measure."""
+        return tuple(name for name in NAMES if not self.only or name in self.only)
+
+    @property
+    def ceiling_jobs(self) -> int:
+        """How many jobs a round of the ceiling claims and settles: it needs no more for a steady rate."""
+        return min(self.jobs, 50_000)
+
+    @property
+    def singles(self) -> int:
+        """How many inserts, and enqueues, are awaited one by one in a round."""
+        return max(self.jobs // 20, 200)
+
+    @property
+    def together(self) -> int:
+        """How many enqueues are awaited fifty at a time in a round."""
+        return max(self.jobs // 4, 500)

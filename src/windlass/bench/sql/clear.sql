@@ -1,0 +1,2 @@
+-- What was enqueued and is not to be run.
+truncate windlass.queue

@@ -1,0 +1,2 @@
+-- How many jobs run.
+select count(*) from windlass.leases

@@ -1,0 +1,2 @@
+-- Whether anything runs.
+select exists (select from windlass.leases)

@@ -1,0 +1,71 @@
+"""Prune: weeks are made ahead and dropped whole, but never with a live job in them."""
+
+from datetime import UTC, datetime, timedelta
+
+from windlass import engine, logs
+from windlass.db import Statement
+
+_OLD_JOB = """
+with old as (select windlass.uuid7_from($1::timestamptz) as id), j as (
+  insert into windlass.jobs (id, tenant_id, definition_id, queue_id, priority, max_attempts, payload)
+  select old.id, t.id, d.id, q.id, 100, 3, '{}' from old, windlass.tenants t, windlass.definitions d, windlass.queues q
+  returning *)
+"""
+_LIVE = Statement("tests.old_live", _OLD_JOB + """
+insert into windlass.queue select queue_id, tenant_id, priority, id, definition_id, 0, 3, 0 from j returning job_id""")
+_ENDED = Statement("tests.old_ended", _OLD_JOB + """
+insert into windlass.attempts (job_id, attempt, tenant_id, definition_id, status, state, finished_at)
+select id, 1, tenant_id, definition_id, 'succeeded', 'succeeded', $1 from j returning job_id""")
+_PARTITION = "create table windlass.{t}_p{day:%Y%m%d} partition of windlass.{t} for values from (windlass.uuid7_from('{day}')) to (windlass.uuid7_from('{end}'))"
+
+
+async def old_week(db, weeks: int):
+    today = datetime.now(UTC).date()
+    monday = today - timedelta(days=today.weekday(), weeks=weeks)
+    async with db.transaction() as tx:
+        for table in ("jobs", "attempts"):
+            await tx.script(_PARTITION.format(t=table, day=monday, end=monday + timedelta(days=7)))
+    return datetime(monday.year, monday.month, monday.day, 12, tzinfo=UTC)
+
+
+async def test_partitions_are_made_once_and_ahead(db):
+    assert await engine.prune.make_partitions(db) == []
+    assert len(await engine.prune.make_partitions(db, ahead=6)) == 4
+    assert await logs.make_partitions(db, ahead=5) != []
+
+
+async def test_an_old_week_goes_and_a_young_one_stays(db, noop):
+    await db.value(_ENDED, await old_week(db, 10))
+    await old_week(db, 2)
+    assert len(await engine.prune.drop_old(db, 30)) == 2
+    assert await engine.prune.drop_old(db, 30) == []
+
+
+async def test_a_week_with_a_live_job_stays_until_the_job_has_ended(db, noop, hand, view):
+    job_id = await db.value(_LIVE, await old_week(db, 10))
+    assert await engine.prune.drop_old(db, 30) == []
+    worker = await hand()
+    (job,) = await worker.claim()
+    assert job.id == job_id
+    assert await engine.prune.drop_old(db, 30) == []
+    await worker.settle(job)
+    assert len(await engine.prune.drop_old(db, 30)) == 2
+
+
+async def test_a_clock_that_jumped_costs_no_job(db, noop):
+    """An id outside all weeks lands in the default partition."""
+    assert await db.value(_ENDED, datetime(1999, 1, 1, tzinfo=UTC)) is not None
+
+
+async def test_old_log_days_go(db):
+    async with db.transaction() as tx:
+        await tx.script("create table windlass.job_logs_p20200101 partition of windlass.job_logs for values from ('2020-01-01Z') to ('2020-01-02Z')")
+    assert await logs.drop_old(db) == ["job_logs_p20200101"]
+
+
+async def test_a_held_reader_makes_a_drop_wait_for_another_day(db, noop):
+    await old_week(db, 10)
+    async with db.transaction() as reader:
+        await reader.value(Statement("tests.read", "select count(*) from windlass.jobs"))
+        assert await engine.prune.drop_old(db, 30) == []
+    assert len(await engine.prune.drop_old(db, 30)) == 2
