@@ -6,6 +6,7 @@ It talks straight to PostgreSQL, for the promise is that a job exists if and onl
 from windlass.client._app import Windlass, database_url
 from windlass.client._definition import Job
 from windlass.client._handle import JobHandle
+from windlass.client._payload import SchemaPayload
 from windlass.client._schedule import cron, every
 
-__all__ = ["Job", "JobHandle", "Windlass", "cron", "database_url", "every"]
+__all__ = ["Job", "JobHandle", "SchemaPayload", "Windlass", "cron", "database_url", "every"]

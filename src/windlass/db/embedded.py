@@ -92,6 +92,13 @@ def start_embedded(home: Path, *, version: int = 18, settings: Mapping[str, str]
     return EmbeddedPostgres(data_dir, _url(found), found.pid, found.pid in _started)
 
 
+def find_embedded(home: Path, *, version: int = 18) -> EmbeddedPostgres | None:
+    """Find the server that runs on `home`, if one does."""
+    data_dir = home.expanduser().resolve() / f"postgres-{version}"
+    found = _postmaster.find_postmaster(data_dir) if find_spec("psutil") else None
+    return found and EmbeddedPostgres(data_dir, _url(found), found.pid, found.pid in _started)
+
+
 def stop_embedded(server: EmbeddedPostgres, *, timeout: float = 30) -> None:
     """Shut the server down, whoever started it: sessions are ended, and the data is left clean.
 

@@ -7,10 +7,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from types import FrameType, ModuleType
 from uuid import uuid4
 
 import structlog
@@ -28,6 +30,7 @@ from windlass.worker import JobLogHandler, Worker, WorkerOptions
 _log = structlog.get_logger("windlass.processes.worker")
 _POOL = 6
 _POLL, _POLL_UNHEARD = 1.0, 0.1
+_ENOUGH = 3  # signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +55,30 @@ def load_app(path: str) -> Windlass:
         raise NotConfigured(msg)
     if (here := str(os.getcwd())) not in sys.path:  # noqa: PTH109
         sys.path.insert(0, here)
-    try:
-        found = getattr(import_module(module_name), attribute)
-    except ModuleNotFoundError as problem:
-        msg = f"The module {problem.name!r} cannot be found (looking for -A {path}). Run this where it can be imported."
-        raise NotConfigured(msg) from problem
-    except AttributeError as problem:
+    module = _import(module_name, path)
+    if not hasattr(module, attribute):
         msg = f"The module {module_name!r} has no {attribute!r}: -A must name a Windlass app in it."
-        raise NotConfigured(msg) from problem
+        raise NotConfigured(msg)
+    found = getattr(module, attribute)
     if not isinstance(found, Windlass):
         msg = f"{path} is a {type(found).__name__}, not a Windlass app."
         raise NotConfigured(msg)
     found.handlers.source = path
     return found
+
+
+def _import(module_name: str, path: str) -> ModuleType:
+    """The module; whatever it raises is its author's to put right, and told with the place it comes from."""
+    try:
+        return import_module(module_name)
+    except ModuleNotFoundError as problem:
+        msg = f"The module {problem.name!r} cannot be found (looking for -A {path}). Run this where it can be imported."
+        raise NotConfigured(msg) from problem
+    except Exception as problem:
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        where = "" if isinstance(problem, SyntaxError) else f" ({place.filename}, line {place.lineno})"
+        msg = f"The module {module_name!r} of -A {path} cannot be imported: {type(problem).__name__}: {problem}{where}."
+        raise NotConfigured(msg) from problem
 
 
 @asynccontextmanager
@@ -104,16 +118,17 @@ async def working(plan: WorkerPlan) -> AsyncIterator[Worker]:
         await database.close()
 
 
-async def run_worker(plan: WorkerPlan) -> int:
-    """Work until SIGTERM or SIGINT; answers the exit status."""
+async def run_worker(plan: WorkerPlan, *, ready: Callable[[], None] = lambda: None, stopping: asyncio.Event | None = None) -> int:
+    """Work until SIGTERM, SIGINT, or `stopping` is set; answers the exit status. `ready` is called once it works."""
     logging.getLogger().addHandler(JobLogHandler())
-    stopping = asyncio.Event()
-    async with working(plan) as worker:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, worker, stopping)
-        ended = asyncio.create_task(worker.ended.wait())
-        await asyncio.wait([ended, asyncio.create_task(stopping.wait())], return_when="FIRST_COMPLETED")
+    told = stopping or asyncio.Event()
+    with ExitStack() as hearing:  # until the worker has left
+        async with working(plan) as worker:
+            hearing.enter_context(_told_by_signals(worker, told))
+            ready()
+            ended = asyncio.create_task(worker.ended.wait())
+            await asyncio.wait([ended, asyncio.create_task(told.wait())], return_when="FIRST_COMPLETED")
+            _log.info("stopping: what runs may finish; a second signal hurries, a third kills", grace=plan.grace)
     return 1 if worker.fenced else 0
 
 
@@ -130,9 +145,25 @@ class _Hearing:
             self._worker.poke()
 
 
-def _stop(worker: Worker, stopping: asyncio.Event) -> None:
-    worker.stop()
-    stopping.set()
+@contextmanager
+def _told_by_signals(worker: Worker, told: asyncio.Event) -> Iterator[None]:
+    """The first SIGTERM or SIGINT stops gracefully, the second hurries, the third ends the process at once. The
+    handler is Python's own and not the loop's, so that it is heard although a job blocks the loop."""
+    loop, count = asyncio.get_running_loop(), 0
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count == _ENOUGH:
+            os._exit(1)
+        loop.call_soon_threadsafe(told.set if count == 1 else worker.stop)
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def _up(running: "asyncio.Task[None]", worker: Worker) -> None:

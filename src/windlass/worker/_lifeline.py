@@ -34,9 +34,11 @@ class Vitals:
 class Lifeline(threading.Thread):
     """Beats until stopped; `vitals` is called in this thread, `heard` must be safe to call from it."""
 
-    def __init__(self, transport: Transport, vitals: Callable[[], Vitals], heard: Callable[[Vitals, Pulse], None]) -> None:
+    def __init__(
+        self, transport: Transport, vitals: Callable[[], Vitals], heard: Callable[[Vitals, Pulse], None], every: float = BEAT_SECONDS
+    ) -> None:
         super().__init__(name="windlass-lifeline", daemon=True)
-        self._transport, self._vitals, self._heard = transport, vitals, heard
+        self._transport, self._vitals, self._heard, self._every = transport, vitals, heard, every
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._stopping = False
@@ -70,12 +72,12 @@ class Lifeline(threading.Thread):
         vitals = self._vitals()
         try:
             pulse = await asyncio.wait_for(
-                self._transport.beat(vitals.running, vitals.rss_bytes, vitals.renew), BEAT_SECONDS * 2
+                self._transport.beat(vitals.running, vitals.rss_bytes, vitals.renew), self._every * 2
             )
         except (WindlassError, TimeoutError) as problem:
             _log.warning("heartbeat failed", error=str(problem) or "no answer in time",
                          silent_seconds=round(time.monotonic() - self.last_beat, 1))  # fmt: skip
-            return _HURRY
+            return min(_HURRY, self._every)
         self.last_beat = time.monotonic()
         self._heard(vitals, pulse)
-        return BEAT_SECONDS
+        return self._every

@@ -16,7 +16,7 @@ from windlass.lifecycle import Loop
 from windlass.model import ClaimedJob, Enqueued, Held, NewJob, Settled, WorkerInfo
 from windlass.transports import Pulse, Transport
 from windlass.worker._ending import of_error, of_result, of_stop
-from windlass.worker._lifeline import Lifeline, Vitals
+from windlass.worker._lifeline import BEAT_SECONDS, Lifeline, Vitals
 from windlass.worker._memory import resident_bytes
 from windlass.worker._running import Prepared, Running, Stop
 from windlass.worker._settler import Settler
@@ -58,7 +58,7 @@ class Worker:
         self._background: set[asyncio.Task[None]] = set()
         self._settler = Settler(transport, self._settled)
         self._voice = Voice(transport)
-        self._lifeline = Lifeline(transport, self._vitals, self._heard_aside)
+        self._lifeline = Lifeline(transport, self._vitals, self._heard_aside, min(BEAT_SECONDS, options.lease_seconds / 6))
         self._claiming = Loop("claim", self._claim)
         self._watching = Loop("deadlines", self._watch)
         self._refreshing = Loop("definitions", self._refresh)

@@ -36,5 +36,9 @@ with given as materialized (
   select pg_notify('windlass', 'queue:' || l.queue_id)
   from (select distinct queue_id from windlass.listening) l
   where exists (select from sound s where s.queue_id = l.queue_id)
+), hurried as (
+  -- Those who promote look every second; what is due before that they must be told.
+  select pg_notify('windlass', 'due')
+  where exists (select from sound where due_at > clock_timestamp() and due_at <= clock_timestamp() + interval '2 seconds')
 )
-select id, (select count(*) from woken) as woken from sound order by turn
+select id, (select count(*) from woken) + (select count(*) from hurried) as told from sound order by turn

@@ -34,6 +34,9 @@ with lost as materialized (
   select windlass.release_dependents(array_agg(job_id), array_agg(state)) from ended having count(*) > 0
 ), woken as (
   select windlass.wake(array_agg(distinct queue_id)) from back where $2 <= 0 having count(*) > 0
+), hurried as (
+  select pg_notify('windlass', 'due') where exists (select from back where $2 > 0)
 )
 select (select count(*) from taken) as lost, (select count(*) from ended) as ended,
-       (select count(*) from freed) + (select count(*) from released) + (select count(*) from woken) as told
+       (select count(*) from freed) + (select count(*) from released) + (select count(*) from woken)
+       + (select count(*) from hurried) as told

@@ -34,5 +34,9 @@ with given as materialized (
   having count(*) > 0
 ), woken as (
   select windlass.wake(array_agg(distinct queue_id)) from ended where state is null and retry_after <= 0 having count(*) > 0
+), hurried as (
+  select pg_notify('windlass', 'due') where exists (select from ended where state is null and retry_after > 0 and retry_after <= 2)
 )
-select array_agg(no), (select count(*) from freed), (select count(*) from released), (select count(*) from woken) from ended
+select array_agg(no), (select count(*) from freed), (select count(*) from released), (select count(*) from woken),
+       (select count(*) from hurried)
+from ended

@@ -16,11 +16,12 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NoReturn
 from uuid import UUID
@@ -197,8 +198,7 @@ class Runner:
         job_id, lease, tenant_id, definition_id, attempt, most, priority = request["job"]
         owners = UUID(tenant_id), UUID(definition_id)
         job = ClaimedJob(UUID(job_id), lease, *owners, attempt, most, priority, request["payload"])
-        deadline = request["deadline"] and datetime.fromisoformat(request["deadline"])
-        return JobContext(job, request["key"], self._line.wire(request["run"]), deadline)
+        return JobContext(job, request["key"], self._line.wire(request["run"]), _monotonic(request["deadline"]))
 
 
 def main(source: str, descriptor: int) -> NoReturn:
@@ -263,6 +263,13 @@ def _answer(value: object) -> Message:
                 return {"is": "result", "result": _json(value)}
     except WindlassError as problem:
         return {"is": "raised", "error": clean_text(str(problem))}
+
+
+def _monotonic(moment: str | None) -> float | None:
+    """A moment of the worker, whose monotonic clock need not be this process's, on this one's."""
+    if moment is None:
+        return None
+    return time.monotonic() + (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()
 
 
 def _json(result: object) -> orjson.Fragment:
