@@ -1,0 +1,245 @@
+"""Lines to the database that break, at the worst moment or silently."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+from faults.faultapp import hold
+from faults.proxy import Proxy
+
+from windlass import Windlass, engine
+from windlass.db import Database, Listener, Statement
+from windlass.model import Definition, JobState, NewJob
+from windlass.model.errors import Disconnected
+from windlass.processes.worker import WorkerPlan, working
+
+_KILL_LISTENERS = Statement("tests.kill_listeners", """
+select pg_terminate_backend(pid) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and query ilike any (array['listen%', '%pg_listening_channels%'])""")
+_NOTIFY = Statement("tests.notify", "select pg_notify('windlass', $1)")
+
+
+@pytest.fixture
+async def proxy(windlass_url):
+    async with Proxy(windlass_url) as one:
+        yield one
+
+
+async def test_an_enqueue_whose_answer_is_lost_after_commit_is_one_job(db, noop, proxy):
+    """F-17: the caller cannot know; with a dedupe key it may ask again."""
+    through = await Database.open(proxy.url, size=2)
+    try:
+        await through.value(Statement("tests.warm", "select 1"))
+        proxy.lose_answer_to = b"COMMIT"
+        with pytest.raises(Disconnected):
+            await engine.enqueue(through, [NewJob(noop, dedupe_key="once")])
+        assert proxy.lost == 1
+        (again,) = await engine.enqueue(through, [NewJob(noop, dedupe_key="once")])
+        assert again.deduplicated
+        assert (await engine.reads.counts(db))[JobState.QUEUED] == 1
+    finally:
+        await through.close()
+
+
+async def test_a_settle_whose_answer_is_lost_is_written_once(windlass_url, proxy):
+    app = Windlass(windlass_url, name="tests")
+    runs = []
+
+    @app.job
+    async def job() -> str:
+        runs.append(1)
+        proxy.lose_answer_to = b"SELECT 1"
+        return "done"
+
+    async with app, working(WorkerPlan(app, proxy.url, lease_seconds=3)):
+        handle = await job.enqueue()
+        assert await handle.result(30) == "done"
+        assert len(await app.jobs.attempts(handle.id)) == 1
+    assert runs == [1]
+
+
+async def test_a_claim_whose_answer_is_lost_is_taken_back(windlass_url, proxy):
+    """The worker lives and knows nothing of the job: its lease runs out, and a sweep finds it."""
+    app = Windlass(windlass_url, name="tests")
+
+    @app.job
+    async def job() -> str:
+        return "done"
+
+    async with app, working(WorkerPlan(app, proxy.url, lease_seconds=2)):
+        await (await job.enqueue()).result(20)
+        handle = await job.enqueue()
+        proxy.cut()
+        assert await handle.result(30) == "done"
+
+
+async def test_a_worker_survives_its_connections_being_cut_again_and_again(windlass_url, proxy):
+    app = Windlass(windlass_url, name="tests")
+
+    @app.job
+    async def job(n: int) -> int:
+        return n
+
+    async with app, working(WorkerPlan(app, proxy.url, lease_seconds=3)):
+        for round_ in range(5):
+            handles = [await job.enqueue(n) for n in range(20)]
+            proxy.cut()
+            assert [await handle.result(40) for handle in handles] == list(range(20)), round_
+
+
+class Heard(list):
+    """What a listener heard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.event = asyncio.Event()
+
+    def __call__(self, payload: str) -> None:
+        self.append(payload)
+        self.event.set()
+
+    async def until(self, payload: str, within: float = 15) -> None:
+        async with asyncio.timeout(within):
+            while payload not in self:
+                self.event.clear()
+                await self.event.wait()
+
+
+async def test_a_killed_listener_listens_again(db, windlass_url):
+    """F-32."""
+    heard = Heard()
+    listener = Listener(windlass_url, "windlass", heard)
+    await listener.start()
+    try:
+        await db.value(_NOTIFY, "one")
+        await heard.until("one")
+        assert await db.rows(_KILL_LISTENERS)
+        await heard.until("")
+        await db.value(_NOTIFY, "two")
+        await heard.until("two")
+    finally:
+        await listener.stop()
+
+
+async def test_a_half_open_listener_is_found_out(db, proxy):
+    """F-33: no FIN, no RST, no answer."""
+    heard = Heard()
+    listener = Listener(proxy.url, "windlass", heard)
+    await listener.start()
+    try:
+        proxy.black_hole = True
+        seen = proxy.connections
+        async with asyncio.timeout(20):
+            while proxy.connections == seen:
+                await asyncio.sleep(0.05)
+        proxy.black_hole = False
+        await heard.until("")
+        await db.value(_NOTIFY, "back")
+        await heard.until("back")
+    finally:
+        proxy.black_hole = False
+        await listener.stop()
+
+
+async def test_a_hearer_that_raises_hears_the_next_one(db, windlass_url):
+    """F-34."""
+    heard = Heard()
+
+    def raise_once(payload: str) -> None:
+        heard(payload)
+        if payload == "bad":
+            raise ValueError(payload)
+
+    listener = Listener(windlass_url, "windlass", raise_once)
+    await listener.start()
+    try:
+        for payload in ("bad", "good"):
+            await db.value(_NOTIFY, payload)
+        await heard.until("good")
+    finally:
+        await listener.stop()
+
+
+async def test_jobs_start_by_polling_while_nobody_can_listen(windlass_url, proxy):
+    app = Windlass(windlass_url, name="tests")
+
+    @app.job
+    async def job() -> int:
+        return 1
+
+    proxy.black_hole = True
+    async with app, working(WorkerPlan(app, windlass_url, listen_url=proxy.url)):
+        assert await (await job.enqueue()).result(20) == 1
+
+
+async def test_a_cancel_is_obeyed_while_nobody_can_listen(app, start, proxy, journal, tmp_path, eventually):
+    """F-19: notifications are a hint for cancels too."""
+    worker = await start()
+    handle = await hold.enqueue(journal.path, str(tmp_path / "never"))
+    await eventually(lambda: len(journal()) == 1)
+    db = await Database.open(app.url, size=1)
+    await db.rows(_KILL_LISTENERS)
+    await db.close()
+    await handle.cancel("stop")
+    await eventually(lambda: _canceled(handle), 6)
+    assert worker.pid
+
+
+async def _canceled(handle) -> bool:
+    return (await handle.view()).status is JobState.CANCELED
+
+
+async def test_notifications_stay_small_whatever_the_payload(db, noop, windlass_url, hand_listening):
+    """F-25."""
+    heard = Heard()
+    listener = Listener(windlass_url, "windlass", heard)
+    await listener.start()
+    try:
+        await engine.enqueue(db, [NewJob(noop, f'{{"x": "{"y" * 900_000}"}}'), *[NewJob(noop) for _ in range(5000)]])
+        await heard.until(f"queue:{hand_listening}")
+        assert max(map(len, heard)) < 200
+        assert heard.count(f"queue:{hand_listening}") <= 2
+    finally:
+        await listener.stop()
+
+
+@pytest.fixture
+async def hand_listening(db, noop):
+    """Somebody waits for the default queue."""
+    ids = await engine.registry.queue_ids(db, ["default"])
+    await engine.workers.listen(db, uuid4(), list(ids.values()))
+    return ids["default"]
+
+
+async def test_ids_beyond_two_billion_are_nothing_special(db, windlass_url):
+    """F-28."""
+    for sequence in await db.rows(Statement("tests.sequences", "select schemaname || '.' || sequencename as name from pg_sequences where schemaname = 'windlass'")):
+        await db.value(Statement("tests.setval", "select setval($1::text::regclass, 2147483646)"), sequence["name"])
+    app = Windlass(windlass_url, name="tests")
+
+    @app.job(queue="new", max_attempts=2)
+    async def job(n: int) -> int:
+        if n == 1:
+            raise ValueError
+        return n
+
+    async with app, working(WorkerPlan(app, windlass_url)):
+        handles = [await job.enqueue(n) for n in (0, 2, 3, 4)]
+        assert [await handle.result(20) for handle in handles] == [0, 2, 3, 4]
+
+
+async def test_no_column_or_cast_is_too_narrow_for_an_id(db):
+    """F-28: ids are bigint or uuid everywhere; int is for counts that people choose."""
+    rows = await db.rows(Statement("tests.narrow", """
+        select table_name || '.' || column_name as name from information_schema.columns
+        where table_schema = 'windlass' and data_type in ('integer', 'smallint')"""))
+    assert {row["name"].split(".")[1] for row in rows} <= {
+        "priority", "attempt", "max_attempts", "flags", "exit_code", "pid", "concurrency", "running", "weight", "version",
+        "max_running", "dedupe_window_seconds", "retention_days", "retention_count", "attempt_count",
+    }  # fmt: skip
+
+
+async def test_definitions_can_be_synced_by_many_at_once(db):
+    wanted = [Definition(f"d{n}", queue=f"q{n}") for n in range(20)]
+    await asyncio.gather(*(engine.registry.sync(db, "tests", wanted) for _ in range(10)))
+    assert len(await engine.registry.effective(db)) == 20

@@ -1,0 +1,116 @@
+"""The database itself restarts, crashes, loses backends: what was accepted is done, once the trouble is over."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from faults.faultapp import hold, quick
+
+from windlass import engine, logs
+from windlass.db import Database, Statement, embedded, migrate
+from windlass.model import JobState
+from windlass.model.errors import Disconnected
+
+_BACKENDS = Statement("tests.backends", "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'")
+
+
+@pytest.fixture
+def windlass_url(monkeypatch):
+    """A server of this test's own, to do harm to."""
+    home = Path(tempfile.mkdtemp(prefix="windlass-trouble-"))
+    home.chmod(0o755)
+    server = embedded.start_embedded(home)
+    asyncio.run(_prepare(server.url))
+    monkeypatch.setenv("TROUBLE_HOME", str(home))
+    yield server.url
+    embedded.stop_embedded(embedded.start_embedded(home))
+
+
+async def _prepare(url: str) -> None:
+    database = await Database.open(url, size=2)
+    await migrate.apply(database)
+    await engine.prune.make_partitions(database)
+    await logs.make_partitions(database)
+    await database.close()
+
+
+def restart(how: int) -> None:
+    """End the postmaster (SIGINT fast, SIGQUIT at once, SIGKILL without a word) and start it again."""
+    home = Path(os.environ["TROUBLE_HOME"])
+    server = embedded.start_embedded(home)
+    os.kill(server.pid, how)
+    while Path(f"/proc/{server.pid}").exists() and "Z" not in Path(f"/proc/{server.pid}/stat").read_text().split(")")[1][:3]:
+        pass
+    embedded.start_embedded(home)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+async def test_a_restart_does_not_start_a_running_job_twice(app, start, journal, tmp_path, eventually, how):
+    """F-36: leases outlive the database's sessions."""
+    await start(lease=20)
+    await start(lease=20)
+    handle = await hold.enqueue(journal.path, str(tmp_path / "go"))
+    await eventually(lambda: len(journal()) == 1)
+    await asyncio.to_thread(restart, how)
+    (tmp_path / "go").touch()
+    await eventually(lambda: _result(handle), 60)
+    assert [line[0] for line in journal()] == ["begin", "end"]
+    assert (await handle.view()).attempt_count == 1
+
+
+async def test_backends_killed_all_the_time_under_load_lose_nothing(app, start, journal, eventually):
+    """D-15: each kill -9 makes PostgreSQL restart all its backends."""
+    await start(lease=4)
+    await start(lease=4)
+    accepted, unknown = [], 0
+    killer = asyncio.create_task(_kill_backends(app.url, times=6))
+    while not killer.done():
+        try:
+            accepted += await app.enqueue_many([quick.options(max_attempts=50).request(journal.path) for _ in range(10)])
+        except Disconnected:
+            unknown += 1
+            await asyncio.sleep(0.05)
+    assert await killer == 6
+    await eventually(lambda: _idle(app), 60)
+    states = Counter([(await app.jobs.get(one.id)).status for one in accepted])
+    assert states == {JobState.SUCCEEDED: len(accepted)}
+    assert accepted
+    assert unknown
+    for one in accepted:
+        tries = await app.jobs.attempts(one.id)
+        assert [t.status for t in tries][-1] == "succeeded"
+        assert all(t.status == "lost" for t in tries[:-1])
+
+
+async def _kill_backends(url: str, times: int) -> int:
+    killed = 0
+    while killed < times:
+        await asyncio.sleep(1.5)
+        try:
+            database = await Database.open(url, size=1)
+            pids = [row["pid"] for row in await database.rows(_BACKENDS)]
+            await database.close()
+        except Disconnected:
+            continue
+        if pids:
+            os.kill(pids[killed % len(pids)], signal.SIGKILL)
+            killed += 1
+    return killed
+
+
+async def _idle(app) -> bool:
+    try:
+        return not any((await app.jobs.counts()).values())
+    except Disconnected:
+        return False
+
+
+async def _result(handle) -> bool:
+    try:
+        return (await handle.view()).status is JobState.SUCCEEDED
+    except Disconnected:
+        return False
