@@ -14,7 +14,7 @@ from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserErro
 from typing_extensions import NotRequired, TypedDict
 
 from windlass.model.errors import BadPayload, UsageError
-from windlass.model.storable import check_json, encode
+from windlass.model.storable import check_json, encode, refuse_unstorable
 from windlass.worker import JobContext
 
 _VARIADIC = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
@@ -58,7 +58,10 @@ class SignaturePayload:
             valid = self._validator.validate_python(bound.arguments)
         except ValidationError as problem:
             raise BadPayload(self.key, _paths(problem)) from problem
-        return check_json(self._dump(valid))
+        text = self._dump(valid)
+        if "null" in text:
+            refuse_unstorable(valid, "payload")  # NaN turns into null without a word
+        return check_json(text)
 
     def encode_payload(self, payload: Mapping[str, object]) -> str:
         """A payload given as a mapping."""
@@ -140,8 +143,7 @@ def _adapter(key: str, parameters: list[inspect.Parameter], hints: dict[str, Any
         p.name: hints.get(p.name, Any) if p.default is p.empty else NotRequired[hints.get(p.name, Any)] for p in parameters
     }
     shape = TypedDict("Payload", fields)  # pyright: ignore[reportArgumentType]
-    # NaN must not silently become null: as a constant it is refused when the text is checked.
-    shape.__pydantic_config__ = ConfigDict(extra="forbid", ser_json_inf_nan="constants", regex_engine="rust-regex")  # pyright: ignore[reportAttributeAccessIssue]
+    shape.__pydantic_config__ = ConfigDict(extra="forbid", regex_engine="rust-regex")  # pyright: ignore[reportAttributeAccessIssue]
     try:
         return TypeAdapter(cast("type[dict[str, object]]", shape))
     except (PydanticSchemaGenerationError, PydanticUserError) as problem:

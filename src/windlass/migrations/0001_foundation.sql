@@ -466,7 +466,7 @@ declare
   states text[];
 begin
   select array_agg(job_id) into looked from (
-    select job_id from windlass.parked where why = 'blocked' and due_at <= clock_timestamp()
+    select job_id from windlass.parked where why = 'blocked' and due_at <= statement_timestamp()
     order by due_at limit at_most for update skip locked) l;
   if looked is null then
     return 0;

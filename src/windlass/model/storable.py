@@ -33,7 +33,7 @@ def encode(value: object, *, what: str = "payload", limit: int = MAX_PAYLOAD_BYT
         msg = f"The {what} has {len(raw):,} bytes; at most {limit:,} can be stored. Store it elsewhere and pass a reference."
         raise NotStorable(msg)
     if b"\\u0000" in raw or b"null" in raw or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
-        _refuse_odd(value, what, "$", 0)
+        refuse_unstorable(value, what)
     return raw.decode()
 
 
@@ -62,8 +62,8 @@ def _plain(value: object) -> object:
     raise TypeError(msg)
 
 
-def _refuse_odd(value: object, what: str, path: str, depth: int) -> None:
-    """Walk the value for what orjson lets pass: NUL in strings, NaN and infinities (as null), depth."""
+def refuse_unstorable(value: object, what: str, path: str = "$", depth: int = 0) -> None:
+    """Walk a value for what JSON encoders let pass: NUL in strings, NaN and infinities (as null), depth."""
     if depth > MAX_DEPTH:
         msg = f"The {what} is nested deeper than {MAX_DEPTH} levels at {path[:200]}."
         raise NotStorable(msg)
@@ -74,7 +74,7 @@ def _refuse_odd(value: object, what: str, path: str, depth: int) -> None:
         msg = f"The {what} has {value} at {path}; JSON has no such number."
         raise NotStorable(msg)
     for step, child in _children(value):
-        _refuse_odd(child, what, f"{path}{step}", depth + 1)
+        refuse_unstorable(child, what, f"{path}{step}", depth + 1)
 
 
 def _children(value: object) -> Sequence[tuple[str, object]]:

@@ -1,0 +1,91 @@
+"""A person's mistake is told in a line or two, with what to do, and never as a traceback."""
+
+from uuid import uuid4
+
+import pytest
+from cli.shell import run
+
+UNKNOWN = str(uuid4())
+USAGE = [
+    (["nonsense"], "No such command"),
+    (["jobs", "nonsense"], "No such command"),
+    (["jobs", "show", "abc"], "valid UUID"),
+    (["jobs", "cancel"], "Missing argument"),
+    (["jobs", "ls", "--status", "bogus"], "is not one of 'scheduled'"),
+    (["jobs", "ls", "--limit", "501"], "--limit"),
+    (["jobs", "logs", UNKNOWN, "-f", "--json"], "give one of them"),
+    (["enqueue", "greet", "--payload", "{"], "not JSON"),
+    (["enqueue", "greet", "--payload", "[1]"], "must be a JSON object"),
+    (["enqueue", "greet", "--payload", '{"name": NaN}'], "JSON has no such number"),
+    (["enqueue", "greet", "--payload", '{"name": "\\u0000"}'], "NUL"),
+    (["enqueue", "greet", "--payload", '{"name": 123456789012345678901234567890}'], "cannot be stored"),
+    (["enqueue", "greet", "--at", "2030-01-01T00:00:00"], "has no offset"),
+    (["enqueue", "greet", "--at", "tomorrow"], "is not a time"),
+    (["enqueue", "greet", "--in", "5x"], "is not a duration"),
+    (["enqueue", "greet", "--in", "5m", "--at", "2030-01-01T00:00:00Z"], "not both"),
+    (["enqueue", "greet", "--tenant", "a\tb"], "printable"),
+    (["worker"], "--app"),
+    (["worker", "-A", "shop:app", "--processes", "0"], "--processes"),
+]
+FAILURES = [
+    (["jobs", "show", UNKNOWN], f"There is no job {UNKNOWN}"),
+    (["jobs", "logs", UNKNOWN], f"There is no job {UNKNOWN}"),
+    (["jobs", "cancel", UNKNOWN], f"There is no job {UNKNOWN}"),
+    (["jobs", "ls", "--tenant", "nobody"], "There is no tenant 'nobody'"),
+    (["enqueue", "nothing"], "There is no definition 'nothing'"),
+    (["enqueue", "greet", "--tenant", "nobody"], "There is no tenant 'nobody'"),
+    (["enqueue", "greet", "--payload", '{"nme": 1}'], "does not fit 'greet'"),
+    (["worker", "-A", "nonsense"], "write -A module:attribute"),
+    (["worker", "-A", "no.such.module:app"], "cannot be found"),
+    (["worker", "-A", "shop:greets"], "has no 'greets'"),
+    (["worker", "-A", "shop:time"], "not a Windlass app"),
+    (["worker", "-A", "broken_shop:app"], "broken_shop.py, line 5"),
+    (["worker", "-A", "nonsense", "--processes", "2"], "write -A module:attribute"),
+    (["up", "-A", "nonsense"], "write -A module:attribute"),
+]
+DATABASES = [
+    ("postgresql://127.0.0.1:1/x", "Is it running"),
+    ("postgresql://localhost:abc/x", "The database URL is wrong"),
+    ("mysql://localhost/x", "The database URL is wrong"),
+]
+
+
+@pytest.mark.parametrize(("args", "told"), USAGE)
+def test_wrong_usage_is_2(args, told):
+    _refused(run(*args, WINDLASS_DATABASE_URL="postgresql://127.0.0.1:1/x"), 2, told)
+
+
+def test_what_cannot_be_done_is_1(shop_url):
+    for args, told in FAILURES:
+        _refused(run(*args), 1, told)
+
+
+@pytest.mark.parametrize(("url", "told"), DATABASES)
+def test_a_database_that_cannot_be_reached_is_1(url, told):
+    _refused(run("jobs", "ls", WINDLASS_DATABASE_URL=url), 1, told)
+
+
+@pytest.mark.parametrize("args", [["jobs", "ls"], ["enqueue", "greet"], ["worker", "-A", "shop:app"], ["db", "status"]])
+def test_a_home_without_a_database_is_left_as_it_is(home, args):
+    _refused(run(*args), 1, "no database: set WINDLASS_DATABASE_URL or run `windlass up`")
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("args", [["jobs", "ls"], ["worker", "-A", "shop:app"], ["worker", "-A", "shop:app", "--processes", "2"]])
+def test_a_database_without_the_schema_says_what_to_run(empty_url, args):
+    _refused(run(*args), 1, "run `windlass db migrate`")
+
+
+def test_what_nobody_expected_is_shown_in_full_with_a_request_to_report_it(windlass_url):
+    script_of_a_bug = run("jobs", "ls", PYTHONSTARTUP=None, WINDLASS_LOG_FORMAT="json", PYTHONPATH=_path_with_a_bug())
+    assert script_of_a_bug.status == 1
+    assert "ZeroDivisionError" in script_of_a_bug.err
+    assert "Please report it" in script_of_a_bug.err
+
+
+def _refused(ran, status: int, told: str) -> None:
+    assert (ran.status, ran.out) == (status, "")
+    assert told in ran.err
+    assert "Traceback" not in ran.err
+    errors = ran.err[ran.err.index("Error: ") :] if "Error: " in ran.err else ran.err
+    assert len(errors.splitlines()) <= 2
