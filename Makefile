@@ -44,7 +44,7 @@ bench: setup ## measure this machine: the ceiling, and Windlass on it
 	$(BIN)/windlass bench
 
 pins: setup ## compile requirements/dev.txt anew
-	$(BIN)/python -m piptools compile --quiet --generate-hashes --no-emit-index-url --strip-extras --extra embedded --group dev -o requirements/dev.txt pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --extra embedded --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet -o requirements/dev.txt
 
 clean: ## remove what was built
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist build

@@ -14,9 +14,9 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -31,7 +31,9 @@ from windlass.processes.worker import WorkerPlan, working
 _HOME_VARIABLE = "WINDLASS_TEST_HOME"
 _TEMPLATE = "windlass_template"
 _LIVE = Statement("testing.live", "select exists (select from windlass.queue) or exists (select from windlass.leases)")
-_DUE = Statement("testing.due", "select exists (select from windlass.parked where why = 'scheduled' and due_at <= clock_timestamp())")
+_DUE = Statement(
+    "testing.due", "select exists (select from windlass.parked where why = 'scheduled' and due_at <= clock_timestamp())"
+)
 _PAGE = 500
 
 
@@ -65,9 +67,10 @@ def windlass_server() -> str:
 
 
 @pytest.fixture
-def windlass_url(windlass_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def windlass_url(windlass_server: str, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
     """The URL of a fresh database with everything migrated, gone after the test. WINDLASS_DATABASE_URL says it
-    too, so an app made with `Windlass()` uses it."""
+    too, so an app made with `Windlass()` uses it.
+    """
     name = f"windlass_test_{uuid4().hex[:12]}"
     asyncio.run(_run(windlass_server, f"create database {name} template {_TEMPLATE}"))
     url = _with_database(windlass_server, name)
@@ -81,7 +84,7 @@ async def drain(app: Windlass, *, timeout: float = 60) -> None:  # noqa: ASYNC10
     async with asyncio.timeout(timeout), working(WorkerPlan(app, app.url)):
         database = await Database.open(app.url, size=1)
         try:
-            while await database.value(_LIVE) or await database.value(_DUE):
+            while await database.value(_LIVE) or await database.value(_DUE):  # noqa: ASYNC110 - what is waited for is in the database
                 await asyncio.sleep(0.005)
         finally:
             await database.close()
@@ -90,7 +93,7 @@ async def drain(app: Windlass, *, timeout: float = 60) -> None:  # noqa: ASYNC10
 async def enqueued(
     app: Windlass, job: Job[..., Any] | str | None = None, *, tenant: str = "default", **payload: object
 ) -> list[JobView]:
-    """The jobs that wait, of this kind, whose payload has these values: `assert await enqueued(app, send)`."""
+    """Waiting jobs of a kind, with these values in their payload: assert that there are any, or none."""
     states = [JobState.QUEUED, JobState.SCHEDULED, JobState.BLOCKED, JobState.WAITING]
     key = job.key if isinstance(job, Job) else job
     listed = await app.jobs.list(tenant=tenant, status=states, definition_key=key, limit=_PAGE)
@@ -99,7 +102,8 @@ async def enqueued(
 
 
 def _fits(payload: object, wanted: dict[str, object]) -> bool:
-    return isinstance(payload, dict) and all(payload.get(name) == value for name, value in wanted.items())
+    given = cast("dict[str, object]", payload) if isinstance(payload, dict) else {}
+    return all(given.get(name) == value for name, value in wanted.items())
 
 
 # The machine may be small and the tests many; what is committed must still be on disk.
@@ -109,7 +113,9 @@ _SETTINGS = {"max_connections": "300", "shared_buffers": "128MB", "max_wal_size"
 async def _make_template(url: str) -> None:
     database = await Database.open(url, size=1)
     try:
-        if await database.value(Statement("testing.has", f"select exists (select from pg_database where datname = '{_TEMPLATE}')")):
+        if await database.value(
+            Statement("testing.has", "select exists (select from pg_database where datname = 'windlass_template')")
+        ):
             return
     finally:
         await database.close()

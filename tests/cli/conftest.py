@@ -9,8 +9,8 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import pytest
-import shop
 
+from cli.shop import app
 from windlass.db import Database, Statement, embedded
 
 
@@ -19,8 +19,8 @@ def shop_url(windlass_url: str) -> str:
     """A database that knows the shop's definitions; no worker runs."""
 
     async def open_shop() -> None:
-        async with shop.app:
-            await shop.app.jobs.sync_definitions()
+        async with app:
+            pass
 
     asyncio.run(open_shop())
     return windlass_url

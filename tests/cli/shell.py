@@ -1,5 +1,6 @@
 """The real command line, as a person has it: in a process of its own, with what it said and how it ended."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 HERE = Path(__file__).parent
 PATIENCE = 30.0
@@ -29,7 +31,9 @@ class Ran:
 
 def run(*args: str, stdin: str = "", **environ: str | None) -> Ran:
     """Run `windlass …` to its end, with these environment variables (None: without)."""
-    done = subprocess.run(_command(args), input=stdin, capture_output=True, text=True, cwd=HERE, env=_env(environ), timeout=PATIENCE)
+    done = subprocess.run(
+        _command(args), input=stdin, capture_output=True, text=True, cwd=HERE, env=_env(environ), timeout=PATIENCE
+    )
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
@@ -46,7 +50,7 @@ class Running:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def __enter__(self) -> "Running":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -68,6 +72,14 @@ class Running:
     def tell(self, what: signal.Signals) -> None:
         """Send it a signal."""
         self.process.send_signal(what)
+
+    def told_again_and_again(self, what: signal.Signals) -> int:
+        """Send it signals, at intervals that let it notice each, until it ends; how it was."""
+        for _ in range(100):
+            self.tell(what)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.wait(0.2)
+        raise AssertionError(f"it goes on: {self.text}")
 
     def ended(self) -> int:
         """Wait for its end; how it was."""

@@ -6,9 +6,9 @@ import time
 from importlib.metadata import entry_points
 
 import pytest
-from cli.shell import run
 
 import windlass
+from cli.shell import run
 from windlass.cli._root import COMMANDS
 
 HEAVY = {"asyncpg", "pydantic", "rich.table", "asyncio", "structlog", "windlass.db", "windlass.engine", "windlass.client"}
@@ -22,7 +22,9 @@ def test_help_lists_every_command_with_a_line_about_it():
         assert entry.help.split()[0] in told.out
 
 
-@pytest.mark.parametrize("args", [["--help"], ["jobs", "--help"], ["jobs", "ls", "--help"], ["worker", "--help"], ["up", "--help"]])
+@pytest.mark.parametrize(
+    "args", [["--help"], ["jobs", "--help"], ["jobs", "ls", "--help"], ["worker", "--help"], ["up", "--help"]]
+)
 def test_help_loads_nothing_heavy(args):
     script = f"""
 import sys, windlass.cli

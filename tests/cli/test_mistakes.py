@@ -1,9 +1,13 @@
 """A person's mistake is told in a line or two, with what to do, and never as a traceback."""
 
+import sys
 from uuid import uuid4
 
 import pytest
-from cli.shell import run
+
+from cli.shell import Ran, run
+from windlass.cli import main
+from windlass.cli._root import COMMANDS, Entry
 
 UNKNOWN = str(uuid4())
 USAGE = [
@@ -51,8 +55,11 @@ DATABASES = [
 
 
 @pytest.mark.parametrize(("args", "told"), USAGE)
-def test_wrong_usage_is_2(args, told):
-    _refused(run(*args, WINDLASS_DATABASE_URL="postgresql://127.0.0.1:1/x"), 2, told)
+def test_wrong_usage_is_2(args, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["windlass", *args])
+    with pytest.raises(SystemExit) as exited:
+        main()
+    _refused(Ran(exited.value.code, *capsys.readouterr()), 2, told)
 
 
 def test_what_cannot_be_done_is_1(shop_url):
@@ -76,11 +83,20 @@ def test_a_database_without_the_schema_says_what_to_run(empty_url, args):
     _refused(run(*args), 1, "run `windlass db migrate`")
 
 
-def test_what_nobody_expected_is_shown_in_full_with_a_request_to_report_it(windlass_url):
-    script_of_a_bug = run("jobs", "ls", PYTHONSTARTUP=None, WINDLASS_LOG_FORMAT="json", PYTHONPATH=_path_with_a_bug())
-    assert script_of_a_bug.status == 1
-    assert "ZeroDivisionError" in script_of_a_bug.err
-    assert "Please report it" in script_of_a_bug.err
+def bug() -> None:
+    raise ZeroDivisionError
+
+
+def test_what_nobody_expected_is_shown_in_full_with_a_request_to_report_it(monkeypatch, capsys):
+    monkeypatch.setitem(COMMANDS, "doctor", Entry(__name__, "bug", "A command with a bug."))
+    monkeypatch.setattr(sys, "argv", ["windlass", "doctor"])
+    with pytest.raises(SystemExit) as exited:
+        main()
+    assert exited.value.code == 1
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "ZeroDivisionError" in told
+    assert "Please report it" in told
 
 
 def _refused(ran, status: int, told: str) -> None:

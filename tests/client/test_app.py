@@ -66,7 +66,9 @@ async def test_a_payload_that_does_not_fit_is_refused_with_its_paths(app, args, 
     assert [path for path, _ in refused.value.errors] == paths
 
 
-@pytest.mark.parametrize("bad", ["a\x00b", "\ud800", float("nan"), float("inf"), "x" * (2 << 20)], ids=["nul", "surrogate", "nan", "inf", "huge"])
+@pytest.mark.parametrize(
+    "bad", ["a\x00b", "\ud800", float("nan"), float("inf"), "x" * (2 << 20)], ids=["nul", "surrogate", "nan", "inf", "huge"]
+)
 async def test_what_cannot_be_stored_is_refused_at_the_edge(app, bad):
     """F-24."""
 
@@ -111,7 +113,14 @@ async def test_options_say_how_to_enqueue(app, db, make_tenant):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"delay": "soon"}, {"delay": -1}, {"at": datetime(2030, 1, 1)}, {"priority": 2**31}, {"max_attempts": 0}, {"dedupe_key": ""}],  # noqa: DTZ001
+    [
+        {"delay": "soon"},
+        {"delay": -1},
+        {"at": datetime(2030, 1, 1)},
+        {"priority": 2**31},
+        {"max_attempts": 0},
+        {"dedupe_key": ""},
+    ],
 )
 async def test_options_that_make_no_sense_are_refused(app, wrong):
     @app.job

@@ -108,7 +108,9 @@ async def with_async_sqlalchemy(url, work):
 async def with_async_sqlalchemy_on_asyncpg(url, work):
     query = parse_qs(urlsplit(url).query)
     bare = f"postgresql+asyncpg://postgres@/{urlsplit(url).path[1:]}"
-    engine = create_async_engine(bare, poolclass=sqlalchemy.NullPool, connect_args={"host": query["host"][0], "port": int(query["port"][0])})
+    engine = create_async_engine(
+        bare, poolclass=sqlalchemy.NullPool, connect_args={"host": query["host"][0], "port": int(query["port"][0])}
+    )
     async with engine.begin() as connection:
         return await work(connection)
 

@@ -299,9 +299,7 @@ def test_a_killed_postmaster_that_its_starter_never_waited_for_starts_again(home
     starter.communicate()
 
 
-def test_backends_that_outlive_a_killed_postmaster_are_named_until_they_end(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_backends_that_outlive_a_killed_postmaster_are_named_until_they_end(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_postmaster, "ORPHANS", 0.3)
     server = start_embedded(home)
     with session(server) as pid:
@@ -514,9 +512,7 @@ def test_a_user_who_may_not_write_the_home_is_told_so(new_home: Path) -> None:
     new_home.mkdir(mode=0o755)
     process = starting_process(new_home, uid=str(NOBODY))
     _, complaints = process.communicate(timeout=30)
-    assert (
-        f"EmbeddedError: The embedded PostgreSQL in {new_home} cannot start: Permission denied:" in complaints.decode()
-    )
+    assert f"EmbeddedError: The embedded PostgreSQL in {new_home} cannot start: Permission denied:" in complaints.decode()
 
 
 def test_a_home_that_is_a_file_is_told_of(place: Path) -> None:

@@ -42,7 +42,9 @@ async def test_many_at_once_apply_each_once(bare):
 async def test_a_process_killed_in_the_middle_leaves_nothing_half_done(empty, bare):
     """D-10: four processes, one of them killed: they converge."""
     code = "import asyncio,sys;from windlass.db import Database,migrate\nasync def m():\n d=await Database.open(sys.argv[1]);print('go',flush=True);await migrate.apply(d)\nasyncio.run(m())"
-    many = [await asyncio.create_subprocess_exec(sys.executable, "-c", code, empty, stdout=asyncio.subprocess.PIPE) for _ in range(4)]
+    many = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", code, empty, stdout=asyncio.subprocess.PIPE) for _ in range(4)
+    ]
     await many[0].stdout.readline()
     os.kill(many[0].pid, 9)
     assert [await p.wait() for p in many[1:]] == [0, 0, 0]
@@ -60,7 +62,11 @@ async def test_a_database_without_windlass_is_told_to_migrate(bare):
 
 async def test_a_migration_from_the_future_is_refused(bare):
     await migrate.apply(bare)
-    await bare.rows(Statement("tests.future", "insert into windlass.migrations (version, name, checksum) values (9999, '9999_flying_cars', 'x')"))
+    await bare.rows(
+        Statement(
+            "tests.future", "insert into windlass.migrations (version, name, checksum) values (9999, '9999_flying_cars', 'x')"
+        )
+    )
     for attempt in (migrate.require_current, migrate.apply):
         with pytest.raises(SchemaMismatch, match="9999_flying_cars.*newer"):
             await attempt(bare)

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID, uuid4
 
 import pytest
-from engine.hands import Hand
 
+from engine.hands import Hand
 from windlass import engine
 from windlass.db import Database
 from windlass.model import NewJob, WorkerInfo

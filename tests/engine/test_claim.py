@@ -20,8 +20,10 @@ async def test_a_claim_never_takes_more_than_asked_for_whatever_the_planner_does
     await enqueue(3000)
     worker = await hand()
     async with db.transaction() as tx:
-        await tx.script("set local enable_hashjoin = on; set local enable_nestloop = off; set local enable_indexscan = off;"
-                        "set local enable_seqscan = on; set local enable_bitmapscan = off; set local plan_cache_mode = auto")
+        await tx.script(
+            "set local enable_hashjoin = on; set local enable_nestloop = off; set local enable_indexscan = off;"
+            "set local enable_seqscan = on; set local enable_bitmapscan = off; set local plan_cache_mode = auto"
+        )
         for want in (1, 7, 100, 500, 3):
             assert len(await worker.claims.take(tx, want, None)) == want
 

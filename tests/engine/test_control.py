@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine.hands import failed
 
+from engine.hands import failed
 from windlass import engine
 from windlass.model import AttemptStatus, JobState
 

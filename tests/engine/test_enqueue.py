@@ -96,7 +96,5 @@ async def test_a_key_held_by_a_transaction_that_rolls_back_is_free_for_the_one_t
 
 async def test_tenants_do_not_share_dedupe_keys(db, noop, make_tenant):
     await make_tenant("acme")
-    one, two = await engine.enqueue(
-        db, [NewJob(noop, dedupe_key="k"), NewJob(noop, dedupe_key="k", tenant="acme")]
-    )
+    one, two = await engine.enqueue(db, [NewJob(noop, dedupe_key="k"), NewJob(noop, dedupe_key="k", tenant="acme")])
     assert one.id != two.id

@@ -11,11 +11,19 @@ with old as (select windlass.uuid7_from($1::timestamptz) as id), j as (
   select old.id, t.id, d.id, q.id, 100, 3, '{}' from old, windlass.tenants t, windlass.definitions d, windlass.queues q
   returning *)
 """
-_LIVE = Statement("tests.old_live", _OLD_JOB + """
-insert into windlass.queue select queue_id, tenant_id, priority, id, definition_id, 0, 3, 0 from j returning job_id""")
-_ENDED = Statement("tests.old_ended", _OLD_JOB + """
+_LIVE = Statement(
+    "tests.old_live",
+    _OLD_JOB
+    + """
+insert into windlass.queue select queue_id, tenant_id, priority, id, definition_id, 0, 3, 0 from j returning job_id""",
+)
+_ENDED = Statement(
+    "tests.old_ended",
+    _OLD_JOB
+    + """
 insert into windlass.attempts (job_id, attempt, tenant_id, definition_id, status, state, finished_at)
-select id, 1, tenant_id, definition_id, 'succeeded', 'succeeded', $1 from j returning job_id""")
+select id, 1, tenant_id, definition_id, 'succeeded', 'succeeded', $1 from j returning job_id""",
+)
 _PARTITION = "create table windlass.{t}_p{day:%Y%m%d} partition of windlass.{t} for values from (windlass.uuid7_from('{day}')) to (windlass.uuid7_from('{end}'))"
 
 
@@ -59,7 +67,9 @@ async def test_a_clock_that_jumped_costs_no_job(db, noop):
 
 async def test_old_log_days_go(db):
     async with db.transaction() as tx:
-        await tx.script("create table windlass.job_logs_p20200101 partition of windlass.job_logs for values from ('2020-01-01Z') to ('2020-01-02Z')")
+        await tx.script(
+            "create table windlass.job_logs_p20200101 partition of windlass.job_logs for values from ('2020-01-01Z') to ('2020-01-02Z')"
+        )
     assert await logs.drop_old(db) == ["job_logs_p20200101"]
 
 

@@ -1,8 +1,8 @@
 """Reads: what people see of jobs, a tenant at a time."""
 
 import pytest
-from engine.hands import failed
 
+from engine.hands import failed
 from windlass import engine
 from windlass.engine.reads import Filter
 from windlass.model import AttemptStatus, JobState
@@ -51,14 +51,21 @@ async def test_pages_do_not_overlap_and_miss_nothing(db, tenant, enqueue):
 async def test_lists_filter_by_what_was_asked(db, tenant, enqueue):
     (mine,) = await enqueue(correlation_id="order-7", source="event")
     await enqueue(3)
-    for wanted in (Filter(correlation_id="order-7"), Filter(source="event"), Filter(correlation_id="order-7", definition_key="noop")):
+    for wanted in (
+        Filter(correlation_id="order-7"),
+        Filter(source="event"),
+        Filter(correlation_id="order-7", definition_key="noop"),
+    ):
         assert [v.id for v in await engine.reads.jobs(db, tenant, wanted, 10)] == [mine]
     assert await engine.reads.jobs(db, tenant, Filter(definition_key="else"), 10) == []
 
 
 async def test_counts_tell_places_not_history(db, tenant, one_of_each):
     assert await engine.reads.counts(db, tenant) == {
-        JobState.QUEUED: 1, JobState.RUNNING: 1, JobState.SCHEDULED: 1, JobState.BLOCKED: 1,
+        JobState.QUEUED: 1,
+        JobState.RUNNING: 1,
+        JobState.SCHEDULED: 1,
+        JobState.BLOCKED: 1,
     }
 
 

@@ -3,13 +3,17 @@
 import asyncio
 
 from engine.hands import held
-
 from windlass import engine
 from windlass.db import Statement
 from windlass.model import JobState
 
-_SILENT = Statement("tests.silent", "update windlass.workers set last_seen_at = clock_timestamp() - $2::float8 * interval '1 second' where id = $1")
-_EXPIRE = Statement("tests.expire", "update windlass.leases set expires_at = clock_timestamp() - interval '1 second' where worker_id = $1")
+_SILENT = Statement(
+    "tests.silent",
+    "update windlass.workers set last_seen_at = clock_timestamp() - $2::float8 * interval '1 second' where id = $1",
+)
+_EXPIRE = Statement(
+    "tests.expire", "update windlass.leases set expires_at = clock_timestamp() - interval '1 second' where worker_id = $1"
+)
 
 
 async def fall_silent(db, worker) -> None:

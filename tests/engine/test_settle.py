@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine.hands import end_of, failed, held
 
+from engine.hands import end_of, failed, held
 from windlass import engine
 from windlass.model import AttemptStatus, JobState
 
@@ -52,8 +52,16 @@ async def test_other_ends_keep_what_is_known(db, hand, enqueue, view, state):
     (job_id,) = await enqueue()
     worker = await hand()
     (job,) = await worker.claim()
-    await worker.settle(job, status=AttemptStatus.FAILED, state=state, error="why", exit_code=3, cost_cents=7,
-                        stdout_tail="out", stderr_tail="err")
+    await worker.settle(
+        job,
+        status=AttemptStatus.FAILED,
+        state=state,
+        error="why",
+        exit_code=3,
+        cost_cents=7,
+        stdout_tail="out",
+        stderr_tail="err",
+    )
     seen = await view(job_id)
     assert (seen.status, seen.error, seen.cost_cents) == (state, "why", 7)
     (attempt,) = await engine.reads.attempts(db, job.tenant_id, job_id)
@@ -105,10 +113,15 @@ async def test_a_batch_mixes_all_ends(db, hand, enqueue, view):
     worker = await hand()
     jobs = {job.id: job for job in await worker.claim(4)}
     a, b, c, d = (jobs[i] for i in ids)
-    held = await engine.settle(db, [
-        end_of(a, result="1"), failed(b, 60), end_of(c, status=AttemptStatus.TIMEOUT, state=JobState.DEAD_LETTER, error="t"),
-        end_of(d, exit_code=0),
-    ])
+    held = await engine.settle(
+        db,
+        [
+            end_of(a, result="1"),
+            failed(b, 60),
+            end_of(c, status=AttemptStatus.TIMEOUT, state=JobState.DEAD_LETTER, error="t"),
+            end_of(d, exit_code=0),
+        ],
+    )
     assert held == {job.lease for job in jobs.values()}
     assert [(await view(i)).status for i in ids] == ["succeeded", "scheduled", "dead_letter", "succeeded"]
 
@@ -130,4 +143,3 @@ async def test_a_dedupe_window_outlives_its_job(db, hand, enqueue):
     (job,) = await worker.claim()
     await worker.settle(job)
     assert await enqueue(dedupe_key="k") == [job.id]
-

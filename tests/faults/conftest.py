@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
 from faults import faultapp
 
 TESTS = Path(__file__).parent.parent
@@ -58,7 +59,9 @@ async def start(windlass_url):
     """Start a worker process, and wait until it works."""
     started: list[Process] = []
 
-    async def begin(name: str = "", *, lease: float = 3.0, concurrency: int = 20, url: str | None = None, wait: bool = True) -> Process:
+    async def begin(
+        name: str = "", *, lease: float = 3.0, concurrency: int = 20, url: str | None = None, wait: bool = True
+    ) -> Process:
         env = os.environ | {"PYTHONPATH": str(TESTS)}
         process = Process(await asyncio.create_subprocess_exec(
             sys.executable, str(TESTS / "faults" / "run_worker.py"), url or windlass_url, str(lease), name, str(concurrency),

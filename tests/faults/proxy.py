@@ -44,7 +44,10 @@ class Proxy:
         with suppress(OSError):
             up_reader, up_writer = await asyncio.open_unix_connection(self._socket)
             self._writers |= {writer, up_writer}
-            pumps = [asyncio.create_task(self._pump(reader, up_writer)), asyncio.create_task(self._pump(up_reader, writer, answers=True))]
+            pumps = [
+                asyncio.create_task(self._pump(reader, up_writer)),
+                asyncio.create_task(self._pump(up_reader, writer, answers=True)),
+            ]
             self._tasks |= set(pumps)
             await asyncio.wait(pumps, return_when="FIRST_COMPLETED")
             for one in (writer, up_writer):

@@ -3,8 +3,8 @@
 import sys
 
 import uvloop
-from faults.faultapp import app
 
+from faults.faultapp import app
 from windlass.processes.worker import WorkerPlan, leave_at_once, run_worker
 from windlass.telemetry import configure_logs
 

@@ -4,18 +4,21 @@ import asyncio
 from uuid import uuid4
 
 import pytest
+
 from faults.faultapp import hold
 from faults.proxy import Proxy
-
 from windlass import Windlass, engine
 from windlass.db import Database, Listener, Statement
 from windlass.model import Definition, JobState, NewJob
 from windlass.model.errors import Disconnected
 from windlass.processes.worker import WorkerPlan, working
 
-_KILL_LISTENERS = Statement("tests.kill_listeners", """
+_KILL_LISTENERS = Statement(
+    "tests.kill_listeners",
+    """
 select pg_terminate_backend(pid) from pg_stat_activity
-where datname = current_database() and pid <> pg_backend_pid() and query ilike any (array['listen%', '%pg_listening_channels%'])""")
+where datname = current_database() and pid <> pg_backend_pid() and query ilike any (array['listen%', '%pg_listening_channels%'])""",
+)
 _NOTIFY = Statement("tests.notify", "select pg_notify('windlass', $1)")
 
 
@@ -213,7 +216,11 @@ async def hand_listening(db, noop):
 
 async def test_ids_beyond_two_billion_are_nothing_special(db, windlass_url):
     """F-28."""
-    for sequence in await db.rows(Statement("tests.sequences", "select schemaname || '.' || sequencename as name from pg_sequences where schemaname = 'windlass'")):
+    for sequence in await db.rows(
+        Statement(
+            "tests.sequences", "select schemaname || '.' || sequencename as name from pg_sequences where schemaname = 'windlass'"
+        )
+    ):
         await db.value(Statement("tests.setval", "select setval($1::text::regclass, 2147483646)"), sequence["name"])
     app = Windlass(windlass_url, name="tests")
 
@@ -230,9 +237,14 @@ async def test_ids_beyond_two_billion_are_nothing_special(db, windlass_url):
 
 async def test_no_column_or_cast_is_too_narrow_for_an_id(db):
     """F-28: ids are bigint or uuid everywhere; int is for counts that people choose."""
-    rows = await db.rows(Statement("tests.narrow", """
+    rows = await db.rows(
+        Statement(
+            "tests.narrow",
+            """
         select table_name || '.' || column_name as name from information_schema.columns
-        where table_schema = 'windlass' and data_type in ('integer', 'smallint')"""))
+        where table_schema = 'windlass' and data_type in ('integer', 'smallint')""",
+        )
+    )
     assert {row["name"].split(".")[1] for row in rows} <= {
         "priority", "attempt", "max_attempts", "flags", "exit_code", "pid", "concurrency", "running", "weight", "version",
         "max_running", "dedupe_window_seconds", "retention_days", "retention_count", "attempt_count",

@@ -8,14 +8,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from faults.faultapp import hold, quick
 
+from faults.faultapp import hold, quick
 from windlass import engine, logs
 from windlass.db import Database, Statement, embedded, migrate
 from windlass.model import JobState
 from windlass.model.errors import Disconnected
 
-_BACKENDS = Statement("tests.backends", "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'")
+_BACKENDS = Statement(
+    "tests.backends",
+    "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'",
+)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 
 from faults.faultapp import hold, poison, quick
-
 from windlass.model import JobState
 
 

@@ -16,7 +16,9 @@ from windlass.db import Database, Statement
 from windlass.model import AttemptStatus, ClaimedJob, Definition, Held, JobState, NewJob, Settled, WorkerInfo
 from windlass.model.states import TRANSITIONS
 
-_PLACES = Statement("laws.places", """
+_PLACES = Statement(
+    "laws.places",
+    """
 select j.id,
        (select count(*) from windlass.queue q where q.job_id = j.id) as queued,
        (select count(*) from windlass.parked p where p.job_id = j.id) as parked,
@@ -29,11 +31,17 @@ select j.id,
                 (select 'queued' from windlass.queue q where q.job_id = j.id),
                 (select a.state from windlass.attempts a where a.job_id = j.id and a.state is not null)) as state,
        (select count(*) from windlass.dependencies d where d.job_id = j.id) as parents
-from windlass.jobs j""")
+from windlass.jobs j""",
+)
 _DUE_NOW = Statement("laws.due_now", "update windlass.parked set due_at = clock_timestamp() where due_at is not null")
 _KILL = Statement("laws.kill", "update windlass.workers set last_seen_at = clock_timestamp() - interval '1 hour' where id = $1")
-_EXPIRE = Statement("laws.expire", "update windlass.leases set expires_at = clock_timestamp() - interval '1 hour' where worker_id = $1")
-_WIPE = Statement("laws.wipe", "truncate windlass.jobs, windlass.queue, windlass.parked, windlass.leases, windlass.attempts, windlass.dependencies, windlass.dedupe, windlass.workers")
+_EXPIRE = Statement(
+    "laws.expire", "update windlass.leases set expires_at = clock_timestamp() - interval '1 hour' where worker_id = $1"
+)
+_WIPE = Statement(
+    "laws.wipe",
+    "truncate windlass.jobs, windlass.queue, windlass.parked, windlass.leases, windlass.attempts, windlass.dependencies, windlass.dedupe, windlass.workers",
+)
 
 
 @dataclass
@@ -78,9 +86,13 @@ class EngineMachine(RuleBasedStateMachine):
         self.do(engine.workers.join(self.db, info))
         return Hand(engine.Claim(self.queue, info.id), info.id)
 
-    @rule(count=st.integers(1, 4), priority=st.sampled_from([1, 100]), budget=st.integers(1, 3), delay=st.sampled_from([None, 60.0]))
+    @rule(
+        count=st.integers(1, 4), priority=st.sampled_from([1, 100]), budget=st.integers(1, 3), delay=st.sampled_from([None, 60.0])
+    )
     def enqueue(self, count, priority, budget, delay) -> None:
-        made = self.do(engine.enqueue(self.db, [NewJob("noop", priority=priority, max_attempts=budget, delay=delay) for _ in range(count)]))
+        made = self.do(
+            engine.enqueue(self.db, [NewJob("noop", priority=priority, max_attempts=budget, delay=delay) for _ in range(count)])
+        )
         for one in made:
             self.jobs[one.id] = Known(budget, None, JobState.SCHEDULED if delay else JobState.QUEUED)
 
@@ -110,7 +122,9 @@ class EngineMachine(RuleBasedStateMachine):
             self.true[job.id] = job.lease
 
     @precondition(lambda self: any(hand.believes for hand in self.hands))
-    @rule(data=st.data(), end=st.sampled_from(["succeeded", "failed", "retry", "later", "snooze", "release"]), forget=st.booleans())
+    @rule(
+        data=st.data(), end=st.sampled_from(["succeeded", "failed", "retry", "later", "snooze", "release"]), forget=st.booleans()
+    )
     def end(self, data, end, forget) -> None:
         hand = data.draw(st.sampled_from([h for h in self.hands if h.believes]))
         job = data.draw(st.sampled_from(hand.believes))

@@ -97,7 +97,9 @@ def test_nesting_has_a_limit():
         encode(deep)
 
 
-@pytest.mark.parametrize(("text", "is_"), [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("2d", 172800), ("100ms", 0.1), (" 1 h ", 3600)])
+@pytest.mark.parametrize(
+    ("text", "is_"), [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("2d", 172800), ("100ms", 0.1), (" 1 h ", 3600)]
+)
 def test_durations_are_read_as_people_write_them(text, is_):
     assert seconds(text) == pytest.approx(is_)
 

@@ -16,7 +16,9 @@ from windlass.engine import _claim, _due, _enqueue, _lease, _settle
 from windlass.model import Definition
 
 HISTORY, BACKLOG, BATCH = 1_000_000, 500_000, 500
-_SEED_HISTORY = Statement("tests.seed_history", """
+_SEED_HISTORY = Statement(
+    "tests.seed_history",
+    """
 with ids as materialized (
   select windlass.uuid7_from(clock_timestamp() - n * interval '200 milliseconds') as id, n from generate_series(1, $1::int) n
 ), j as (
@@ -26,8 +28,11 @@ with ids as materialized (
 )
 insert into windlass.attempts (job_id, attempt, tenant_id, definition_id, status, state, finished_at)
 select i.id, 1, t.id, d.id, 'succeeded', 'succeeded', now() from ids i, windlass.tenants t, windlass.definitions d
-where t.slug = 'default' and d.key = 'noop'""")
-_SEED_BACKLOG = Statement("tests.seed_backlog", """
+where t.slug = 'default' and d.key = 'noop'""",
+)
+_SEED_BACKLOG = Statement(
+    "tests.seed_backlog",
+    """
 with j as materialized (
   insert into windlass.jobs (id, tenant_id, definition_id, queue_id, priority, max_attempts, payload)
   select windlass.uuid7(), t.id, d.id, q.id, 100, 3, '{}'
@@ -39,7 +44,8 @@ with j as materialized (
          clock_timestamp() + interval '1 day' from j limit $1::int / 10
 )
 insert into windlass.queue (queue_id, tenant_id, priority, job_id, definition_id, attempt, max_attempts, flags)
-select queue_id, tenant_id, priority, id, definition_id, 0, 3, 0 from j""")
+select queue_id, tenant_id, priority, id, definition_id, 0, 3, 0 from j""",
+)
 _HEAD = ([-(2**31)], [UUID(int=0)])
 
 

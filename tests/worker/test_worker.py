@@ -191,7 +191,9 @@ async def test_what_a_job_says_is_kept(app):
         lines = await app.jobs.list_logs(handle.id)
         seen = await handle.view()
     assert [(n.level, n.message) for n in lines] == [
-        ("info", "hello"), ("warning", "careful \ufffd now"), ("error", "from logging"),
+        ("info", "hello"),
+        ("warning", "careful \ufffd now"),
+        ("error", "from logging"),
     ]
     assert [n.seq for n in lines] == [1, 2, 3]
     assert seen.cost_cents == 7

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import re
-import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +35,8 @@ Coro = Coroutine[Any, Any, R]
 class JobDecorator:
     """`@app.job(…)`: see `Windlass.job`."""
 
-    def __init__(self, app: "Windlass", template: Definition, *, process: bool) -> None:
-        self._app, self._template, self._process = app, template, process
+    def __init__(self, add: Callable[..., Job[..., Any]], template: Definition, *, process: bool) -> None:
+        self._add, self._template, self._process = add, template, process
 
     @overload
     def __call__(self, function: Callable[Concatenate[JobContext, P], Coro[R]], /) -> Job[P, R]: ...
@@ -50,7 +49,7 @@ class JobDecorator:
     def __call__(self, function: Callable[..., Any], /) -> Job[..., Any]:
         key = self._template.key or function.__name__
         described = self._template.description or inspect.getdoc(function) or ""
-        return self._app._add_function(function, replace(self._template, key=key, description=described), process=self._process)  # noqa: SLF001
+        return self._add(function, replace(self._template, key=key, description=described), process=self._process)
 
 
 class Windlass:
@@ -100,21 +99,22 @@ class Windlass:
         description: str = "",
         process: bool = False,
     ) -> JobDecorator: ...
-    def job(self, function: Callable[..., Any] | None = None, /, *, process: bool = False, **told: Any) -> Any:
+    def job(self, *function: Any, process: bool = False, **told: Any) -> Any:
         """Define a job: `@app.job` or `@app.job(queue="mail", max_attempts=5)`.
 
         A first parameter annotated `JobContext` is injected; all others are the payload. Coroutines run on the
         worker's loop, plain functions in threads, with `process=True` in processes. `timeout=None` is none.
         """
-        decorate = JobDecorator(self, _definition(**told), process=process)
-        return decorate if function is None else decorate(function)
+        decorate = JobDecorator(self._add_function, _definition(**told), process=process)
+        return decorate(*function) if function else decorate
 
     def command(
         self, key: str, *, argv: Sequence[str], schema: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None, **told: Any,
     ) -> Job[..., Any]:  # fmt: skip
         """Define an allow-listed command: an exact argv whose placeholders each fill one argument, never a shell.
-        Other options as for `job`."""
+        Other options as for `job`.
+        """
         check_template(argv)
         definition = replace(
             _definition(key=key, **told), kind="command", argv=tuple(argv), env=dict(env or {}),
@@ -201,7 +201,7 @@ class Windlass:
     async def _trigger(self, name: str, payload: Mapping[str, object], **options: Any) -> JobHandle[Any]:
         return await by_name(self._door, name, encode(dict(payload)), options)()
 
-    async def _sync(self, force: bool) -> list[str]:  # noqa: FBT001
+    async def _sync(self, force: bool) -> list[str]:
         return await engine.registry.sync(await self._opened(), self.name, self.definitions, complete=True, force=force)
 
     async def _open_jobs(self) -> Jobs:
@@ -269,6 +269,8 @@ def _definition(
 
 def _caller() -> str:
     """The module that makes the app: definitions are known to come from there."""
-    frame = sys._getframe(2)  # noqa: SLF001
-    name = str(frame.f_globals.get("__name__", "app"))
-    return Path(str(frame.f_globals.get("__file__", "app"))).stem if name == "__main__" else name
+    here = inspect.currentframe()
+    frame = here.f_back.f_back if here and here.f_back else None
+    told = frame.f_globals if frame else {}
+    name = str(told.get("__name__", "app"))
+    return Path(str(told.get("__file__", "app"))).stem if name == "__main__" else name

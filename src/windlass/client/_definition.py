@@ -31,11 +31,11 @@ class Enqueuer(Generic[P, R]):
     """Enqueues one kind of job, with the options chosen so far."""
 
     def __init__(self, door: Door, payload: SignaturePayload | SchemaPayload, template: NewJob) -> None:
-        self._door, self._payload, self._template = door, payload, template
+        self._door, self._payload, self.template = door, payload, template
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job to be, its payload checked: for `app.enqueue_many` and `ctx.enqueue`."""
-        return replace(self._template, payload=self._payload.encode(args, kwargs))
+        return replace(self.template, payload=self._payload.encode(args, kwargs))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue it. Raises BadPayload, naming each path that does not fit."""
@@ -44,7 +44,8 @@ class Enqueuer(Generic[P, R]):
 
     def enqueue_on(self, connection: Any, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue it inside the connection's transaction: it exists if and only if that commits. The handle must
-        be awaited when the connection is asynchronous (asyncpg, psycopg's or SQLAlchemy's)."""
+        be awaited when the connection is asynchronous (asyncpg, psycopg's or SQLAlchemy's).
+        """
         job = self.request(*args, **kwargs)
         became = enqueue_on(connection, job)
         if isinstance(became, Enqueued):
@@ -114,7 +115,7 @@ class Job(Enqueuer[P, R]):
 def by_name(door: Door, key: str, payload: str, options: Mapping[str, Any]) -> Callable[[], Awaitable[JobHandle[Any]]]:
     """Enqueue a job this app does not define, by its key; `payload` is checked JSON text."""
     bare: Job[..., Any] = Job(door, SchemaPayload(key, {}), Definition(key))
-    job = replace(bare.options(**options)._template, payload=payload)  # noqa: SLF001
+    job = replace(bare.options(**options).template, payload=payload)
 
     async def enqueue() -> JobHandle[Any]:
         return JobHandle(door.jobs, job.tenant, await door.store(job))

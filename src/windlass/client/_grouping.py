@@ -50,7 +50,7 @@ class Grouping:
             done = await self._store([job for job, _ in wanted])
         except UsageError as problem:
             await self._one_by_one(wanted, problem)
-        except BaseException as problem:  # noqa: BLE001 - it belongs to those who wait
+        except BaseException as problem:
             _reject(wanted, problem)
         else:
             for (_, promise), enqueued in zip(wanted, done, strict=True):

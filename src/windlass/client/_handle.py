@@ -16,7 +16,8 @@ _FIRST_LOOK, _LONGEST_LOOK = 0.005, 0.25
 
 class JobHandle(Generic[R]):
     """`id`, and what can be asked of the job. From `enqueue_on` with an asynchronous connection it must be
-    awaited first."""
+    awaited first.
+    """
 
     def __init__(
         self, jobs: Callable[[], Awaitable[Jobs]], tenant: str, enqueued: Enqueued | None = None,
@@ -54,7 +55,8 @@ class JobHandle(Generic[R]):
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - part of the SDK's contract
         """What the job returned, once it has; raises JobFailed if it ended otherwise, TimeoutError if it takes
-        longer than `timeout` seconds."""
+        longer than `timeout` seconds.
+        """
         jobs = await self._jobs()
         deadline = None if timeout is None else time.monotonic() + timeout
         rest = _FIRST_LOOK

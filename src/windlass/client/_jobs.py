@@ -24,6 +24,10 @@ class Jobs:
         job_id = _uuid(job_id)
         return await engine.reads.job(self._database, await self._tenant(tenant, job_id), job_id)
 
+    async def list_runs(self, **wanted: Any) -> "list[JobView]":
+        """The same as `list`."""
+        return await self.list(**wanted)
+
     async def list(
         self,
         *,
@@ -44,8 +48,6 @@ class Jobs:
             definition_key, correlation_id, source, created_after, created_before,
         )  # fmt: skip
         return await engine.reads.jobs(self._database, await self._tenant(tenant), wanted, limit, before)
-
-    list_runs = list
 
     async def attempts(self, job_id: UUID | str, *, tenant: str | None = None) -> "list[AttemptView]":
         """The tries of a job."""
@@ -130,5 +132,3 @@ def _uuid(job_id: UUID | str) -> UUID:
         return UUID(job_id)
     except ValueError:
         raise UnknownJob(job_id) from None
-
-

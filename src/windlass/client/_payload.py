@@ -6,12 +6,12 @@ SQL: there it also turns JSON back into the types the function wants.
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, cast, get_type_hints
+from typing import Any, NoReturn, NotRequired, cast, get_type_hints
 
 import jsonschema_rs
 import orjson
 from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from windlass.model.errors import BadPayload, UsageError
 from windlass.model.storable import check_json, encode, refuse_unstorable
@@ -118,7 +118,7 @@ class SchemaPayload:
         return cast("dict[str, object]", value)
 
 
-def _refuse_reference(uri: str) -> object:
+def _refuse_reference(uri: str) -> NoReturn:
     msg = f"references to other documents are refused: {uri}"
     raise ValueError(msg)
 
@@ -139,11 +139,9 @@ def _refuse_variadic(key: str, parameters: list[inspect.Parameter]) -> None:
 
 
 def _adapter(key: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> TypeAdapter[dict[str, object]]:
-    fields = {
-        p.name: hints.get(p.name, Any) if p.default is p.empty else NotRequired[hints.get(p.name, Any)] for p in parameters
-    }
-    shape = TypedDict("Payload", fields)  # pyright: ignore[reportArgumentType]
-    shape.__pydantic_config__ = ConfigDict(extra="forbid", regex_engine="rust-regex")  # pyright: ignore[reportAttributeAccessIssue]
+    fields = {p.name: hints.get(p.name, Any) if p.default is p.empty else NotRequired[hints.get(p.name, Any)] for p in parameters}
+    shape: Any = TypedDict("shape", fields)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+    shape.__pydantic_config__ = ConfigDict(extra="forbid", regex_engine="rust-regex")
     try:
         return TypeAdapter(cast("type[dict[str, object]]", shape))
     except (PydanticSchemaGenerationError, PydanticUserError) as problem:
@@ -152,4 +150,6 @@ def _adapter(key: str, parameters: list[inspect.Parameter], hints: dict[str, Any
 
 
 def _paths(problem: ValidationError) -> list[tuple[str, str]]:
-    return [(".".join(str(step) for step in e["loc"]), e["msg"]) for e in problem.errors(include_url=False, include_context=False)]
+    return [
+        (".".join(str(step) for step in e["loc"]), e["msg"]) for e in problem.errors(include_url=False, include_context=False)
+    ]

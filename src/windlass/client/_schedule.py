@@ -17,7 +17,7 @@ class Schedule:
 
     def as_dict(self) -> dict[str, object]:
         """The form stored in a definition."""
-        kept = {"cron": self.cron, "timezone": self.timezone, "interval_seconds": self.interval_seconds}
+        kept: dict[str, object] = {"cron": self.cron, "timezone": self.timezone, "interval_seconds": self.interval_seconds}
         return {name: value for name, value in kept.items() if value is not None} | {"jitter_seconds": self.jitter_seconds}
 
 

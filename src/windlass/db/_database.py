@@ -1,11 +1,12 @@
 """A pool of connections to one PostgreSQL, and transactions on it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import asyncpg
+from asyncpg.transaction import Transaction
 
 from windlass.db._errors import translated
 from windlass.db._statement import Statement
@@ -22,7 +23,6 @@ _PINNED = ("enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_bitm
 
 def _pins(scope: str = "") -> str:
     return "".join(f"set {scope}{name} = off; " for name in _PINNED) + f"set {scope}plan_cache_mode = force_generic_plan"
-
 
 
 class Tx:
@@ -56,9 +56,7 @@ class Tx:
     async def copy(self, table: str, columns: Sequence[str], records: Sequence[tuple[Any, ...]]) -> None:
         """Append many rows by COPY."""
         with translated():
-            await self._connection.copy_records_to_table(
-                table, schema_name="windlass", columns=list(columns), records=records
-            )
+            await self._connection.copy_records_to_table(table, schema_name="windlass", columns=list(columns), records=records)
 
 
 class Database:
@@ -119,7 +117,7 @@ class Database:
             await session.copy(table, columns, records)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Tx]:
+    async def transaction(self) -> AsyncGenerator[Tx]:
         """Several statements that count together or not at all."""
         with translated():
             connection = await self._pool.acquire(timeout=_OPENING)
@@ -140,7 +138,7 @@ class Database:
             await self._pool.release(connection)
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Tx]:
+    async def _session(self) -> AsyncGenerator[Tx]:
         if self.pooled:
             async with self.transaction() as transaction:
                 yield transaction
@@ -156,7 +154,7 @@ class Database:
 Session = Database | Tx
 
 
-async def _roll_back(transaction: "asyncpg.transaction.Transaction") -> None:
+async def _roll_back(transaction: Transaction) -> None:
     try:
         await transaction.rollback()
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):

@@ -4,7 +4,6 @@ A session that looks open may be dead at the other end (no FIN, no RST), so it i
 deadline. After every reconnect the hearers are told that they may have missed something.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Callable
 

@@ -91,9 +91,7 @@ class Account:
                 f"Put right what it names, and start again; the end of what it said:\n{tail(said)}"
             )
 
-    def start(
-        self, command: Sequence[str | Path], stdin: int, output: int | BinaryIO, keep: Sequence[int] = ()
-    ) -> Process:
+    def start(self, command: Sequence[str | Path], stdin: int, output: int | BinaryIO, keep: Sequence[int] = ()) -> Process:
         """Start a command in a session of its own, so that a Ctrl-C in the terminal is not for it."""
         # PGDATA, PGPORT and the like would be for another PostgreSQL. Its messages are read here, so no translations.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}

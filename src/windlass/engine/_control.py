@@ -21,7 +21,8 @@ class Canceled(NamedTuple):
 
 async def cancel(database: Database, tenant_id: UUID, ids: Sequence[UUID], reason: str) -> Canceled:
     """Cancel these jobs of a tenant. A job can slip from waiting to running, or back, between two looks:
-    so look again while any is in neither place and a look found something to do."""
+    so look again while any is in neither place and a look found something to do.
+    """
     ended: set[UUID] = set()
     asked: set[UUID] = set()
     for _ in range(_LOOKS):

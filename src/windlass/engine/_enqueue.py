@@ -87,5 +87,3 @@ async def _raise_why_not(session: Session, jobs: Sequence[NewJob]) -> None:
     if row["unknown_tenant"] is not None:
         raise UnknownTenant(row["unknown_tenant"])
     raise InactiveDefinition(row["inactive_key"] or jobs[0].key, "it is switched off, or gone from the code")
-
-

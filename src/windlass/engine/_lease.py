@@ -50,7 +50,8 @@ async def progress(session: Session, said: Sequence[tuple[Held, float, str | Non
 
 async def rescue(database: Database, *, sweep: bool = False, lease_seconds: float = LEASE_SECONDS) -> Rescued:
     """Take back the jobs of workers that fell silent. The leases are looked at only when some worker died
-    lately, or on a `sweep`, since looking through all of them is slow while a snapshot is held open."""
+    lately, or on a `sweep`, since looking through all of them is slow while a snapshot is held open.
+    """
     found = await database.row(_FIND_SILENT, lease_seconds)
     assert found is not None
     silent = tuple(found["silent"] or ())

@@ -12,7 +12,8 @@ _SETTLE_SUCCEEDED = statement(__file__, "settle_succeeded")
 
 async def settle(session: Session, batch: Sequence[Settled]) -> set[int]:
     """Write these ends; answers the lease numbers that were still held. The others were lost: nothing of
-    theirs was written, for somebody else has the job now."""
+    theirs was written, for somebody else has the job now.
+    """
     lean = [one for one in batch if one.lean]
     rest = [one for one in batch if not one.lean]
     held: set[int] = set()

@@ -58,7 +58,8 @@ async def tenant_of(session: Session, job_id: UUID) -> UUID:
 
 async def job(session: Session, tenant: UUID, job_id: UUID) -> JobView:
     """One job of a tenant; raises UnknownJob for another's too. A job on its way from one place to the next
-    is in neither for the eye of one statement, so a look that finds it nowhere is repeated."""
+    is in neither for the eye of one statement, so a look that finds it nowhere is repeated.
+    """
     for _ in range(10):
         row = await session.row(_JOB, tenant, job_id)
         if row is None:
@@ -82,7 +83,7 @@ async def jobs(session: Session, tenant: UUID, which: Filter, limit: int, before
 async def attempts(session: Session, tenant: UUID, job_id: UUID) -> list[AttemptView]:
     """The tries of a job, the one in progress last."""
     rows = await session.rows(_ATTEMPTS, tenant, job_id)
-    return [AttemptView(**{**dict(row), "status": AttemptStatus(row["status"])}) for row in rows]
+    return [_attempt(dict(row)) for row in rows]
 
 
 async def counts(session: Session, tenant: UUID | None = None) -> dict[JobState, int]:
@@ -94,6 +95,11 @@ async def outcome(session: Session, tenant: UUID, job_id: UUID) -> tuple[JobStat
     """How a job ended: state, result, error. None while it has not."""
     row = await session.row(_OUTCOME, tenant, job_id)
     return None if row is None else (JobState(row["state"]), _json(row["result"]), row["error"])
+
+
+def _attempt(told: dict[str, Any]) -> AttemptView:
+    told["status"] = AttemptStatus(told["status"])
+    return AttemptView(**told)
 
 
 def _view(row: Row) -> JobView:

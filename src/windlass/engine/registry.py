@@ -21,7 +21,8 @@ async def sync(
     database: Database, source: str, definitions: Sequence[Definition], *, complete: bool = False, force: bool = False
 ) -> list[str]:
     """Bring what this code says into the database; answers the keys that changed. Nothing is written when
-    nothing changed. `complete` marks what has left the code of this source; `force` clears overrides."""
+    nothing changed. `complete` marks what has left the code of this source; `force` clears overrides.
+    """
     known = {row["key"]: row for row in await database.rows(_HASHES)}
     changed = [d for d in definitions if force or _differs(d, known.get(d.key), source)]
     if changed:

@@ -48,7 +48,8 @@ async def namesakes(session: Session, name: str) -> list[WorkerView]:
 
 async def replace(database: Database, worker_id: UUID) -> int:
     """Declare a worker dead, and take back at once what it held; answers how many jobs. Should it be alive
-    after all, its next heartbeat tells it so, and nothing that it writes counts any more."""
+    after all, its next heartbeat tells it so, and nothing that it writes counts any more.
+    """
     await database.row(_DECLARE_DEAD, worker_id)
     return (await rescue_worker(database, worker_id)).lost
 

@@ -47,7 +47,7 @@ def exponential(
     cap: float | str | timedelta = 3600.0,
     jitter: float = 0.1,
 ) -> Backoff:
-    """Delays that grow: `delay`, `delay × factor`, … up to `cap`."""
+    """Delays that grow: `delay`, `delay * factor`, … up to `cap`."""
     return Backoff("exponential", seconds(delay), factor, seconds(cap), jitter)
 
 

@@ -25,7 +25,7 @@ class Definition:
     priority: int = 100
     max_attempts: int = 3
     timeout_seconds: float | None = None
-    backoff: Backoff = Backoff()
+    backoff: Backoff = field(default_factory=Backoff)
     dedupe_window_seconds: int = 0
     max_running: int | None = None
     concurrency: tuple[dict[str, object], ...] = ()

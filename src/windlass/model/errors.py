@@ -49,8 +49,7 @@ class UnknownDefinition(UsageError):
     def __init__(self, key: str) -> None:
         self.key = key
         super().__init__(
-            f"There is no definition {key!r}. Start a worker with the app that defines it, "
-            "or look at `windlass definitions ls`."
+            f"There is no definition {key!r}. Start a worker with the app that defines it, or look at `windlass definitions ls`."
         )
 
 

@@ -1,5 +1,6 @@
 """The one table of all periodic work. Each line is a door function of a room; any number of processes may run
-them at once, for each is one statement after another that skips what others have in hand."""
+them at once, for each is one statement after another that skips what others have in hand.
+"""
 
 import time
 from collections.abc import Awaitable, Callable

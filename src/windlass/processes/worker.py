@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -82,7 +82,7 @@ def _import(module_name: str, path: str) -> ModuleType:
 
 
 @asynccontextmanager
-async def working(plan: WorkerPlan) -> AsyncIterator[Worker]:
+async def working(plan: WorkerPlan) -> AsyncGenerator[Worker]:
     """A worker that runs while the context is open, and stops gracefully at its end."""
     database = await Database.open(plan.database_url, size=_POOL, pinned=True)
     try:
@@ -146,9 +146,10 @@ class _Hearing:
 
 
 @contextmanager
-def _told_by_signals(worker: Worker, told: asyncio.Event) -> Iterator[None]:
+def _told_by_signals(worker: Worker, told: asyncio.Event) -> Generator[None]:
     """The first SIGTERM or SIGINT stops gracefully, the second hurries, the third ends the process at once. The
-    handler is Python's own and not the loop's, so that it is heard although a job blocks the loop."""
+    handler is Python's own and not the loop's, so that it is heard although a job blocks the loop.
+    """
     loop, count = asyncio.get_running_loop(), 0
 
     def hear(_number: int, _frame: FrameType | None) -> None:

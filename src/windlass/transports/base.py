@@ -14,7 +14,8 @@ from windlass.model import ClaimedJob, EffectiveDefinition, Enqueued, Held, LogL
 @dataclass(frozen=True, slots=True)
 class Pulse:
     """The answer to a heartbeat: whether the worker still counts, which of the leases it asked to renew are
-    lost, and which of its jobs somebody wants stopped (lease number → reason)."""
+    lost, and which of its jobs somebody wants stopped (lease number → reason).
+    """
 
     alive: bool
     lost: frozenset[int]
@@ -74,7 +75,8 @@ class Transport(Protocol):
 
     async def beat(self, running: int, rss_bytes: int, renew: Sequence[Held]) -> Pulse:
         """Say that the worker lives, and renew leases. Called from a thread and an event loop of its own, so
-        that a blocked loop does not cost the lease: it shares nothing with the other methods."""
+        that a blocked loop does not cost the lease: it shares nothing with the other methods.
+        """
         ...
 
     async def rest_beat(self) -> None:

@@ -88,5 +88,5 @@ def _told(problem: BaseException) -> str:
         while trace is not None and "/windlass/worker/" in trace.tb_frame.f_code.co_filename:
             trace = trace.tb_next
         return "".join(traceback.format_exception(type(problem), problem, trace, limit=30)).strip()
-    except Exception:  # noqa: BLE001
+    except Exception:
         return f"{type(problem).__name__} (it cannot be printed)"

@@ -35,7 +35,11 @@ class Lifeline(threading.Thread):
     """Beats until stopped; `vitals` is called in this thread, `heard` must be safe to call from it."""
 
     def __init__(
-        self, transport: Transport, vitals: Callable[[], Vitals], heard: Callable[[Vitals, Pulse], None], every: float = BEAT_SECONDS
+        self,
+        transport: Transport,
+        vitals: Callable[[], Vitals],
+        heard: Callable[[Vitals, Pulse], None],
+        every: float = BEAT_SECONDS,
     ) -> None:
         super().__init__(name="windlass-lifeline", daemon=True)
         self._transport, self._vitals, self._heard, self._every = transport, vitals, heard, every
@@ -71,9 +75,7 @@ class Lifeline(threading.Thread):
     async def _beat(self) -> float:
         vitals = self._vitals()
         try:
-            pulse = await asyncio.wait_for(
-                self._transport.beat(vitals.running, vitals.rss_bytes, vitals.renew), self._every * 2
-            )
+            pulse = await asyncio.wait_for(self._transport.beat(vitals.running, vitals.rss_bytes, vitals.renew), self._every * 2)
         except (WindlassError, TimeoutError) as problem:
             _log.warning("heartbeat failed", error=str(problem) or "no answer in time",
                          silent_seconds=round(time.monotonic() - self.last_beat, 1))  # fmt: skip

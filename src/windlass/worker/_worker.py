@@ -104,7 +104,8 @@ class Worker:
 
     def _room(self) -> int:
         """How many more to hold: what can start at once, and what will be run in the next moments, so that
-        fast jobs never wait for a claim and slow ones are left to others."""
+        fast jobs never wait for a claim and slow ones are left to others.
+        """
         here = self._active + len(self._buffer)
         room = self._options.concurrency + self._ahead - here
         if here >= self._options.concurrency and room < min(_CLAIM, self._ahead // 2):
@@ -156,7 +157,7 @@ class Worker:
             end = of_result(running, await self._executors.run(running), random.random())  # noqa: S311
         except asyncio.CancelledError as stopped:
             end = of_stop(running, random.random()) if running.stop else of_error(running, stopped, random.random())  # noqa: S311
-        except BaseException as problem:  # noqa: BLE001 - a job's SystemExit must not end the worker
+        except BaseException as problem:
             end = of_error(running, problem, random.random())  # noqa: S311
         self._ended(running, end)
 
@@ -173,7 +174,7 @@ class Worker:
             self._measure()
             self._claiming.wake()
 
-    def _settled(self, end: Settled, was_held: bool) -> None:  # noqa: FBT001
+    def _settled(self, end: Settled, was_held: bool) -> None:
         running = self._held.pop(end.lease, None)
         if not was_held and running is not None:
             _log.warning("lease lost: what the job did is not recorded", job_id=str(end.job_id),

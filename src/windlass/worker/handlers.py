@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from windlass.model import Definition
 
@@ -16,7 +16,7 @@ class Handler:
     definition: Definition
     executor: Executor
     decode: Callable[[str], dict[str, object]]
-    function: Callable[..., object] | None = None
+    function: Callable[..., Any] | None = None
     wants_context: bool = False
 
 

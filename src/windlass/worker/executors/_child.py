@@ -157,7 +157,7 @@ class JobLines(logging.Handler):
         try:
             if self.context is not None:
                 self.context.hear_log(Logged(level, self.format(record), {"logger": record.name}))
-        except Exception:  # noqa: BLE001 - logging must not break the job
+        except Exception:
             self.handleError(record)
 
 

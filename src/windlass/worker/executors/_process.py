@@ -223,7 +223,7 @@ class _Child:
         try:
             made = await asyncio.wrap_future(wire.enqueue(job, [_new_job(told) for told in message["jobs"]]))
             reply["ids"] = [list(enqueued) for enqueued in made]
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the job that asked is to know
+        except Exception as problem:
             facts = vars(problem) if isinstance(problem, WindlassError) else {}
             reply["error"] = {"type": type(problem).__name__, "message": clean_text(str(problem)), "facts": facts}
         await self._send(reply)

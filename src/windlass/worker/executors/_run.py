@@ -63,9 +63,7 @@ class Executors:
         assert handler.function is not None
         function, given = handler.function, (context,) if handler.wants_context else ()
         copied = contextvars.copy_context()
-        work = asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: copied.run(function, *given, **arguments)
-        )
+        work = asyncio.get_running_loop().run_in_executor(self._threads, lambda: copied.run(function, *given, **arguments))
         return await _to_its_end(work)
 
     async def _run_process(self, running: Running) -> object:
@@ -102,8 +100,8 @@ async def _to_its_end(work: "asyncio.Future[object]") -> object:
             await asyncio.shield(work)
         except asyncio.CancelledError as told:
             canceled = told
-        except BaseException:  # noqa: S110 - it is the thread's own, and raised below
-            pass
+        except BaseException:
+            break  # it is the thread's own, and raised below
     if canceled is not None:
         raise canceled
     return work.result()
