@@ -78,12 +78,13 @@ async def test_everything_works_through_a_pooler(pooled, windlass_url, direct):
         return n
 
     plan = WorkerPlan(app, pooled, listen_url=windlass_url if direct else None, lease_seconds=3)
-    async with app, working(plan):
-        handles = await asyncio.gather(*(job.enqueue(n) for n in range(60)))
-        assert [await handle.result(30) for handle in handles] == list(range(60))
-        keyed = [await job.options(dedupe_key="k", delay="1h").enqueue(1) for _ in range(3)]
-        assert len({handle.id for handle in keyed}) == 1
-        assert await keyed[0].cancel() is JobState.CANCELED
-        with pytest.raises(UnknownTenant):
-            await job.options(tenant="nobody").enqueue(1)
+    async with app:
+        async with working(plan):
+            handles = await asyncio.gather(*(job.enqueue(n) for n in range(60)))
+            assert [await handle.result(30) for handle in handles] == list(range(60))
+            keyed = [await job.options(dedupe_key="k", delay="1h").enqueue(1) for _ in range(3)]
+            assert len({handle.id for handle in keyed}) == 1
+            assert await keyed[0].cancel() is JobState.CANCELED
+            with pytest.raises(UnknownTenant):
+                await job.options(tenant="nobody").enqueue(1)
         assert [n.message for n in await app.jobs.list_logs(handles[13].id)] == ["n", "n"]
