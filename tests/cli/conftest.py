@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -24,6 +24,17 @@ def shop_url(windlass_url: str) -> str:
 
     asyncio.run(open_shop())
     return windlass_url
+
+
+@pytest.fixture
+def ask(shop_url: str) -> Callable[..., str]:
+    """Enqueue a job of the shop without a shell; its id."""
+
+    async def enqueue(key: str, payload: dict[str, object]) -> str:
+        async with app:
+            return str((await app.jobs.trigger(key, payload)).id)
+
+    return lambda key, **payload: asyncio.run(enqueue(key, payload))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 
 import psycopg
+
 from cli.shell import run
 from windlass.db import Statement, migrate
 
@@ -43,7 +44,9 @@ async def test_a_migration_that_was_changed_is_told(windlass_url, db):
 
 def test_migrate_makes_the_embedded_database_and_stop_stops_it(home):
     assert run("db", "stop").out == f"No PostgreSQL runs in {home}.\n"
-    assert run("db", "migrate").status == 0
-    assert run("jobs", "ls").status == 0
+    made = run("db", "migrate")
+    assert made.status == 0
+    assert "`windlass db stop` stops it" in made.err
+    assert run("jobs", "ls").err == "There are no such jobs.\n"
     assert run("db", "stop").out == f"Stopped PostgreSQL in {home}.\n"
     assert run("db", "stop").out == f"No PostgreSQL runs in {home}.\n"

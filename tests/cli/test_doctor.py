@@ -30,6 +30,14 @@ def test_a_database_that_cannot_be_reached_is_wrong():
     assert run("doctor", WINDLASS_DATABASE_URL=None, WINDLASS_HOME="/nonexistent").out.startswith("✗ database     no database:")
 
 
+def test_a_listen_url_that_leads_nowhere_is_wrong(windlass_url):
+    told = run("doctor", WINDLASS_LISTEN_URL="postgresql://127.0.0.1:1/x")
+    assert told.status == 1
+    assert "✗ wake-ups" in told.out
+    assert "let WINDLASS_LISTEN_URL name the primary" in told.out
+    assert told.err == ""
+
+
 async def test_what_waits_in_vain_is_found(shop_url, db):
     run("enqueue", "greet")
     await db.rows(Statement("tests.dead", _A_WORKER_THAT_FELL_SILENT))

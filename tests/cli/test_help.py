@@ -44,7 +44,7 @@ def test_help_answers_in_300_ms(args):
         assert run(*args).status == 0
         return time.perf_counter() - began
 
-    assert min(took() for _ in range(5)) < 0.3
+    assert any(took() < 0.3 for _ in range(5))
 
 
 def test_the_version_is_told():

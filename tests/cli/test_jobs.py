@@ -56,8 +56,8 @@ def test_the_payload_may_come_from_stdin_and_the_options_reach_the_job(shop_url)
     assert (told["payload"], told["priority"], told["dedupe_key"]) == ({"name": "Bob"}, 7, "k")
 
 
-def test_a_listing_has_a_line_for_each_job_newest_first(shop_url):
-    ids = [run("enqueue", "greet").id, run("enqueue", "fail").id]
+def test_a_listing_has_a_line_for_each_job_newest_first(ask):
+    ids = [ask("greet"), ask("fail")]
     lines = run("jobs", "ls").out.splitlines()
     assert lines[0].split() == ["id", "status", "definition", "queued", "took", "attempts", "error"]
     assert [line.split()[:3] for line in lines[1:]] == [[ids[1], "queued", "fail"], [ids[0], "queued", "greet"]]
@@ -67,8 +67,8 @@ def test_a_listing_has_a_line_for_each_job_newest_first(shop_url):
     assert (nothing.status, nothing.out, nothing.err) == (0, "", "There are no such jobs.\n")
 
 
-def test_json_is_one_document_with_the_keys_of_the_api(shop_url):
-    ids = [run("enqueue", "greet").id for _ in range(3)]
+def test_json_is_one_document_with_the_keys_of_the_api(ask):
+    ids = [ask("greet") for _ in range(3)]
     first = json.loads(run("jobs", "ls", "--json", "--limit", "2").out)
     assert [item["id"] for item in first["items"]] == [ids[2], ids[1]]
     assert first["next_cursor"] == ids[1]
@@ -78,8 +78,8 @@ def test_json_is_one_document_with_the_keys_of_the_api(shop_url):
     assert _shown(ids[0]).keys() >= API_KEYS | {"attempts"}
 
 
-def test_cancel_and_retry_say_of_each_job_what_became_of_it(shop_url):
-    one, two = run("enqueue", "greet").id, run("enqueue", "greet").id
+def test_cancel_and_retry_say_of_each_job_what_became_of_it(ask):
+    one, two = ask("greet"), ask("greet")
     assert run("jobs", "cancel", one, "--reason", "not needed").out == f"{one} canceled\n"
     assert _shown(one)["error"] == "not needed"
     both = run("jobs", "cancel", one, two)
@@ -90,9 +90,9 @@ def test_cancel_and_retry_say_of_each_job_what_became_of_it(shop_url):
     assert (refused.status, refused.err) == (1, f"Error: Job {one} is queued: only a job that has ended can be retried.\n")
 
 
-def test_logs_are_followed_until_a_running_job_is_canceled(shop_url):
+def test_logs_are_followed_until_a_running_job_is_canceled(ask):
     with worker():
-        job_id = run("enqueue", "nap", "--payload", '{"seconds": 60}').id
+        job_id = ask("nap", seconds=60)
         with Running("jobs", "logs", "-f", job_id) as following:
             following.wait_for("falling asleep")
             assert run("jobs", "cancel", job_id).out == f"{job_id} asked to stop\n"

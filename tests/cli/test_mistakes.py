@@ -33,13 +33,10 @@ USAGE = [
 ]
 FAILURES = [
     (["jobs", "show", UNKNOWN], f"There is no job {UNKNOWN}"),
-    (["jobs", "logs", UNKNOWN], f"There is no job {UNKNOWN}"),
     (["jobs", "cancel", UNKNOWN], f"There is no job {UNKNOWN}"),
     (["jobs", "ls", "--tenant", "nobody"], "There is no tenant 'nobody'"),
     (["enqueue", "nothing"], "There is no definition 'nothing'"),
-    (["enqueue", "greet", "--tenant", "nobody"], "There is no tenant 'nobody'"),
     (["enqueue", "greet", "--payload", '{"nme": 1}'], "does not fit 'greet'"),
-    (["worker", "-A", "nonsense"], "write -A module:attribute"),
     (["worker", "-A", "no.such.module:app"], "cannot be found"),
     (["worker", "-A", "shop:greets"], "has no 'greets'"),
     (["worker", "-A", "shop:time"], "not a Windlass app"),
@@ -72,7 +69,7 @@ def test_a_database_that_cannot_be_reached_is_1(url, told):
     _refused(run("jobs", "ls", WINDLASS_DATABASE_URL=url), 1, told)
 
 
-@pytest.mark.parametrize("args", [["jobs", "ls"], ["enqueue", "greet"], ["worker", "-A", "shop:app"], ["db", "status"]])
+@pytest.mark.parametrize("args", [["jobs", "ls"], ["worker", "-A", "shop:app"]])
 def test_a_home_without_a_database_is_left_as_it_is(home, args):
     _refused(run(*args), 1, "no database: set WINDLASS_DATABASE_URL or run `windlass up`")
     assert not list(home.iterdir())

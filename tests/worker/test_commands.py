@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ import psutil
 import pytest
 import uvloop
 
-from windlass.worker.executors import _command
+from windlass.worker.executors import _command, _tree
 from windlass.worker.executors._command import (
     LINE_CUT,
     MAX_LINE,
@@ -235,6 +236,23 @@ def test_cancel_finds_who_lost_session_parent_and_ignores_term(run: Run) -> None
     run(story())
 
 
+@pytest.mark.skipif(not shutil.which("ps"), reason="there is no ps")
+def test_without_proc_and_pidfd_it_works_by_ps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tree, "_HAS_PROC", False)
+    monkeypatch.delattr(os, "pidfd_open")
+
+    async def story() -> None:
+        assert (await run_command(shell("exit 3"), Listener())).exit_code == 3
+        listener = Listener()
+        script = "trap '' TERM; (sleep 99 & echo $!); setsid sleep 99 & echo $!; wait"
+        task = asyncio.create_task(run_command(shell(script, grace=0.1), listener))
+        pids = [int(line) for line in await listener.heard(2)]
+        await canceled(task)
+        assert not any(alive(pid) for pid in pids)
+
+    run(story())
+
+
 def test_cancel_of_a_well_behaved_command_is_quick_and_hears_its_last_words(run: Run) -> None:
     async def story() -> None:
         listener = Listener()
@@ -267,7 +285,7 @@ def test_canceling_again_and_again_does_not_hasten_the_return(run: Run) -> None:
         (pid,) = await listener.heard(1)
         while not task.done():
             task.cancel()
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
         assert task.cancelled()
         assert not alive(int(pid))
 

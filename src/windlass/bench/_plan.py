@@ -31,11 +31,16 @@ class Plan:
         return min(self.jobs, 50_000)
 
     @property
+    def turns(self) -> int:
+        """How often enqueues and their ceiling take turns: a commit is at the mercy of the disk, so often."""
+        return self.rounds * 8
+
+    @property
     def singles(self) -> int:
-        """How many inserts, and enqueues, are awaited one by one in a round."""
-        return max(self.jobs // 20, 200)
+        """How many inserts, or enqueues, are awaited one by one in a turn."""
+        return max(self.jobs // 200, 25)
 
     @property
     def together(self) -> int:
-        """How many enqueues are awaited fifty at a time in a round."""
-        return max(self.jobs // 4, 500)
+        """How many enqueues are awaited fifty at a time in a turn."""
+        return max(self.jobs // 40, 250)

@@ -6,22 +6,18 @@ import os
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from windlass.bench._result import MeasureError
 from windlass.db import Database, statement
-from windlass.model.errors import WindlassError
 
 _IDLE = statement(__file__, "idle")
 _START_SECONDS, _STOP_SECONDS = 30.0, 5.0
 _LOOK_EVERY = 0.01
 _PROC = Path("/proc")
-
-
-class WorkerDied(WindlassError):
-    """A worker process that was being measured ended by itself."""
 
 
 class Workers:
@@ -44,7 +40,7 @@ class Workers:
                 self._words.seek(0)
                 told = self._words.read().decode(errors="replace").strip()[-2000:]
                 msg = f"A worker process ended with exit code {process.returncode} while it was measured.\n{told}"
-                raise WorkerDied(msg)
+                raise MeasureError(msg)
 
     def cpu_seconds(self) -> float | None:
         """Processor time of all of them since they started, where the system tells."""
@@ -57,10 +53,10 @@ class Workers:
 
 
 @asynccontextmanager
-async def workers_on(database: Database, count: int, concurrency: int = 100) -> AsyncIterator[Workers]:
+async def workers_on(database: Database, count: int, concurrency: int = 100) -> AsyncGenerator[Workers]:
     """So many worker processes, idle when the context opens, gone when it closes."""
     async with AsyncExitStack() as stack:
-        words = stack.enter_context(tempfile.TemporaryFile())
+        words = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack is its context manager
         processes = [await stack.enter_async_context(_process(database.url, concurrency, words)) for _ in range(count)]
         workers = Workers(database, processes, words)
         await workers.idle()
@@ -68,7 +64,7 @@ async def workers_on(database: Database, count: int, concurrency: int = 100) -> 
 
 
 @asynccontextmanager
-async def _process(url: str, concurrency: int, words: BinaryIO) -> AsyncIterator[Process]:
+async def _process(url: str, concurrency: int, words: BinaryIO) -> AsyncGenerator[Process]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "windlass.bench._worker_process", url, str(concurrency),
         stdin=PIPE, stdout=DEVNULL, stderr=words, start_new_session=True,

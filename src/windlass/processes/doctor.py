@@ -150,7 +150,7 @@ async def _wake_ups(patient: Patient) -> "Found":
     if took is None:
         return (
             "error",
-            "a NOTIFY was not heard: workers only poll",
+            "a NOTIFY is not heard: workers only poll",
             "let WINDLASS_LISTEN_URL name the primary itself, with no pooler between",
         )
     usage = patient.server["notifications"]
@@ -164,6 +164,8 @@ async def _say_and_hear(database: Database, url: str) -> float | None:
     listener = Listener(url, _CHANNEL, lambda payload: heard.set() if payload == word else None)
     await listener.start()
     try:
+        if not listener.connected:
+            return None
         began = time.monotonic()
         await database.row(_NOTIFY, _CHANNEL, word)
         await asyncio.wait_for(heard.wait(), _HEARD_SECONDS)

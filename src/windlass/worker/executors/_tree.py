@@ -22,7 +22,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
+
+T = TypeVar("T")
 
 MARK = "WINDLASS_RUN"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.2
@@ -117,15 +119,11 @@ class Tree:
 
         Being cancelled does not stop it; it is only passed on in the end.
         """
-        interrupted = False
         ending = _Ending(self, grace)
         while not ending.over:
-            try:
-                await ending.step()
-            except asyncio.CancelledError:
-                interrupted = True
+            await ending.step()
         self.process.poll()
-        if interrupted:
+        if ending.interrupted:
             raise asyncio.CancelledError
 
     def send(self, groups: Iterable[int], *numbers: signal.Signals) -> None:
@@ -166,7 +164,7 @@ class Tree:
 
 
 class _Ending:
-    """The steps that end a tree; any of them may be broken off and done again."""
+    """The steps that end a tree. None is broken off, however often the task is cancelled: it is only noted."""
 
     def __init__(self, tree: Tree, grace: float) -> None:
         self._tree = tree
@@ -174,17 +172,29 @@ class _Ending:
         self._told: set[int] = set()
         self._pause = _FIRST_PAUSE
         self._found = self._clear = False
-        self.over = False
+        self.over = self.interrupted = False
 
     async def step(self) -> None:
         """Look, send signals, wait a little. Two looks must find nobody: one could meet a process in mid-exec."""
-        living = await asyncio.get_running_loop().run_in_executor(_LOOKER, self._tree.living)
+        loop = asyncio.get_running_loop()
+        living = await self._wait(loop.run_in_executor(_LOOKER, self._tree.living))
         self.over = not living and (self._clear or not self._found)
         self._clear, self._found = not living, self._found or bool(living)
-        if not self.over:
-            self._press({process.group for process in living})
-            await asyncio.sleep(min(self._pause, max(self._kill_at - time.monotonic(), _FIRST_PAUSE)))
-            self._pause = min(self._pause * 1.5, _LONGEST_PAUSE)
+        if self.over:
+            return
+        self._press({process.group for process in living})
+        rested: asyncio.Future[None] = loop.create_future()
+        loop.call_later(min(self._pause, max(self._kill_at - time.monotonic(), _FIRST_PAUSE)), _wake, rested)
+        await self._wait(rested)
+        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE)
+
+    async def _wait(self, future: asyncio.Future[T]) -> T:
+        while not future.done():
+            try:
+                await asyncio.wait({future})
+            except asyncio.CancelledError:
+                self.interrupted = True
+        return future.result()
 
     def _press(self, groups: set[int]) -> None:
         if time.monotonic() >= self._kill_at:

@@ -1,2 +1,0 @@
--- Whether anything runs.
-select exists (select from windlass.leases)

@@ -1,0 +1,2 @@
+-- Takes the snapshot that the transaction keeps.
+select pg_current_snapshot()::text
