@@ -22,7 +22,12 @@ def program() -> str:
     found = shutil.which("pgbouncer", path=os.environ["PATH"] + ":/usr/sbin")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         for command in (["update"], ["install", "-y", "--no-install-recommends", "pgbouncer"]):
-            subprocess.run(["apt-get", "-q", *command], check=False, capture_output=True, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"})
+            subprocess.run(
+                ["apt-get", "-q", *command],
+                check=False,
+                capture_output=True,
+                env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+            )
         found = shutil.which("pgbouncer", path=os.environ["PATH"] + ":/usr/sbin")
     if found is None:
         pytest.skip("PgBouncer is not installed, and cannot be")

@@ -424,3 +424,26 @@ async def test_a_blocked_loop_keeps_its_leases(app):
     async with at_work(app, lease_seconds=1.0):
         await (await rude.enqueue()).result(20)
     assert runs == [1]
+
+
+async def test_a_command_runs_with_its_arguments_and_its_output_is_kept(app, db, make_tenant):
+    await make_tenant("acme")
+    schema = {"type": "object", "properties": {"text": {"type": "string"}, "code": {"type": "integer"}}}
+    tell = app.command(
+        "tell",
+        argv=["sh", "-c", 'echo "$1 for $2"; echo oops >&2; exit $3', "sh", "{payload.text}", "{tenant_slug}", "{payload.code}"],
+        schema=schema,
+        max_attempts=1,
+    )
+    async with app:
+        async with working(WorkerPlan(app, app.url)):
+            good = await tell.options(tenant="acme").enqueue(text="$(id) a b", code=0)
+            bad = await tell.options(tenant="acme").enqueue(text="x", code=3)
+            odd = await tell.options(tenant="acme").enqueue(text="-rf", code=0)
+            views = [await ended(handle) for handle in (good, bad, odd)]
+        lines = await app.jobs.list_logs(good.id)
+        (tried,) = await app.jobs.attempts(bad.id)
+    assert [view.status for view in views] == ["succeeded", "dead_letter", "failed"]
+    assert {(n.level, n.message) for n in lines} == {("info", "$(id) a b for acme"), ("error", "oops")}
+    assert (tried.exit_code, tried.stdout_tail, tried.stderr_tail) == (3, "x for acme\n", "oops\n")
+    assert "payload.text" in views[2].error or "text" in views[2].error

@@ -51,16 +51,17 @@ def up(
     with ExitStack() as stack:
         with shown.busy(f"Starting PostgreSQL in {settings.home}"):
             ground = stack.enter_context(processes.standing_on(settings))
-        status = _run(settings, ground, chosen, path, command=f"WINDLASS_HOME={home} windlass" if home else "windlass")
+        runner = worker.runner()
+        status = _run(runner, settings, ground, chosen, path, command=f"WINDLASS_HOME={home} windlass" if home else "windlass")
         shown.say("Stopping PostgreSQL." if ground.ours_to_stop else "The database goes on running, for it did before.")
     worker.leave_at_once(status)
 
 
-def _run(settings: Settings, ground: "processes.Ground", app: "client.Windlass", path: str | None, *, command: str) -> int:
+def _run(runner: "asyncio.Runner", settings: Settings, ground: "processes.Ground", app: "client.Windlass", path: str | None, *, command: str) -> int:
     with shown.busy("Migrating"):
-        uvloop.run(processes.migrated(ground.url))
+        runner.run(processes.migrated(ground.url))
     plan = worker.WorkerPlan(app, ground.url, settings.listen_url)
-    return uvloop.run(worker.run_worker(plan, ready=lambda: _greet(ground, app, path, command)))
+    return runner.run(worker.run_worker(plan, ready=lambda: _greet(ground, app, path, command)))
 
 
 def _greet(ground: "processes.Ground", app: "client.Windlass", path: str | None, command: str) -> None:

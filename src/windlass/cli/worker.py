@@ -15,14 +15,12 @@ from windlass.settings import load_settings
 if TYPE_CHECKING:
     import asyncio
 
-    import uvloop
-
     from windlass import telemetry
     from windlass.cli import _connect as connect
     from windlass.processes import supervisor
     from windlass.processes import worker as process
 else:
-    asyncio, uvloop, telemetry = Later("asyncio"), Later("uvloop"), Later("windlass.telemetry")
+    asyncio, telemetry = Later("asyncio"), Later("windlass.telemetry")
     connect, supervisor = Later("windlass.cli._connect"), Later("windlass.processes.supervisor")
     process = Later("windlass.processes.worker")
 
@@ -52,7 +50,8 @@ def worker(
     telemetry.configure_logs(settings.log_format)
     chosen = process.load_app(app)
     plan = process.WorkerPlan(chosen, connect.find_url(settings), settings.listen_url, _split(queues), concurrency, called, grace)
-    process.leave_at_once(uvloop.run(_work(plan, tether)))
+    runner = process.runner()
+    process.leave_at_once(runner.run(_work(plan, tether)))
 
 
 async def _work(plan: "process.WorkerPlan", tether: int | None) -> int:

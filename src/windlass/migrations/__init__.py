@@ -1,0 +1,1 @@
+"""Migrations: numbered SQL, data only."""

@@ -4,11 +4,14 @@ WindlassError
 ├── UsageError                wrong arguments, a bad name, a malformed payload: the caller's to fix
 │   ├── BadPayload            what was passed does not fit the definition (.errors names each path)
 │   ├── NotStorable           NUL, lone surrogates, NaN, too deep, too large
+│   ├── BadArgument           (model.argv) a payload's value that cannot be a command's argument
 │   ├── UnknownDefinition     no definition has that key
 │   ├── InactiveDefinition    it exists but may not run
 │   ├── UnknownTenant
 │   └── UnknownJob
 ├── Conflict                  the thing is in a state in which that cannot be done (.state)
+├── CommandNotStarted        (worker) a command's program cannot be started
+├── ChildDied                (worker) the process that ran a job is gone
 ├── LeaseLost                 the job is no longer this worker's
 ├── JobFailed                 `job.result()` of a job that did not succeed (.status, .error)
 ├── NotConfigured             a setting is missing or wrong

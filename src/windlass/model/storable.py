@@ -27,7 +27,7 @@ def encode(value: object, *, what: str = "payload", limit: int = MAX_PAYLOAD_BYT
     try:
         raw = orjson.dumps(value, default=_plain, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError) as problem:
-        msg = f"The {what} cannot be stored as JSON: {problem}."
+        msg = f"The {what} cannot be stored as JSON: {problem.__cause__ or problem}."
         raise NotStorable(msg) from problem
     if len(raw) > limit:
         msg = f"The {what} has {len(raw):,} bytes; at most {limit:,} can be stored. Store it elsewhere and pass a reference."

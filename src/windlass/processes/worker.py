@@ -16,6 +16,7 @@ from types import FrameType, ModuleType
 from uuid import uuid4
 
 import structlog
+import uvloop
 
 import windlass
 from windlass import engine
@@ -130,6 +131,13 @@ async def run_worker(plan: WorkerPlan, *, ready: Callable[[], None] = lambda: No
             await asyncio.wait([ended, asyncio.create_task(told.wait())], return_when="FIRST_COMPLETED")
             _log.info("stopping: what runs may finish; a second signal hurries, a third kills", grace=plan.grace)
     return 1 if worker.fenced else 0
+
+
+def runner() -> asyncio.Runner:
+    """What to run a worker with. It is not to be closed, for that waits for all tasks, and a thread that takes no
+    notice of being stopped would hold it: `leave_at_once` comes after it.
+    """
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
 class _Hearing:

@@ -16,6 +16,7 @@ from windlass.model import (
     Verdict,
     verdict,
 )
+from windlass.model.argv import BadArgument
 from windlass.model.errors import BadPayload, NotStorable, UsageError
 from windlass.model.storable import MAX_RESULT_BYTES, clean_text, encode
 from windlass.model.verdict import tried_in_vain
@@ -43,7 +44,7 @@ def of_result(running: Running, result: object, chance: float) -> Settled:
 
 def of_error(running: Running, problem: BaseException, chance: float) -> Settled:
     """The end of a job whose code raised: another try, unless its payload can never fit."""
-    if isinstance(problem, BadPayload):
+    if isinstance(problem, BadPayload | BadArgument):
         return of_result(running, Fail(str(problem)), chance)
     return of_result(running, Retry(error=_told(problem)), chance)
 

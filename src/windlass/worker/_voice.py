@@ -103,7 +103,10 @@ class JobLogHandler(logging.Handler):
         if context is None:
             return
         level = _LEVELS.get(record.levelno, "error" if record.levelno > logging.WARNING else "info")
-        context.hear_log(Logged(level, self.format(record), {"logger": record.name}))
+        try:
+            context.hear_log(Logged(level, self.format(record), {"logger": record.name}))
+        except Exception:
+            self.handleError(record)  # a record that cannot be formatted is no reason for the job to fail
 
 
 def _fields(fields: dict[str, object]) -> str:

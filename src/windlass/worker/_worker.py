@@ -63,7 +63,7 @@ class Worker:
         self._watching = Loop("deadlines", self._watch)
         self._refreshing = Loop("definitions", self._refresh)
         wire = Wire(self._say, self._enqueue, self._is_canceled)
-        self._executors = Executors(wire, handlers.source, options.concurrency)
+        self._executors = Executors(wire, handlers.source, options.concurrency, transport.tenant_slug)
 
     async def run(self) -> None:
         """Join, work until `stop`, leave."""

@@ -3,11 +3,12 @@
 import asyncio
 import contextvars
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
-from windlass.model import Done, Outcome, Retry
+from windlass.model import ClaimedJob, Done, Outcome, Retry
 from windlass.model.argv import render
 from windlass.worker._running import Running
 from windlass.worker.context import JobContext, Logged, Wire, current_job
@@ -20,8 +21,17 @@ _GRACE = 5.0
 class Executors:
     """What runs jobs in one worker. Threads and processes are made when first needed."""
 
-    def __init__(self, wire: Wire, source: str | None, threads: int, *, grace: float = _GRACE) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        source: str | None,
+        threads: int,
+        tenant_slug: Callable[[UUID], Awaitable[str]],
+        *,
+        grace: float = _GRACE,
+    ) -> None:
         self._wire = wire
+        self._tenant_slug = tenant_slug
         self._grace = grace
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="windlass-job")
         self._processes = ProcessPool(source or "", max(os.cpu_count() or 1, 1), grace=grace)
@@ -76,7 +86,7 @@ class Executors:
     async def _run_command(self, running: Running) -> Outcome:
         job, definition = running.job, running.prepared.definition
         payload = running.prepared.handler.decode(job.payload)
-        argv = render(definition.argv or (), _facts(running), payload)
+        argv = render(definition.argv or (), await self._facts(job), payload)
 
         def hear(stream: str, text: str) -> None:
             self._wire.say(job, Logged("error" if stream == "stderr" else "info", text, {"stream": stream}))
@@ -87,6 +97,10 @@ class Executors:
         if result.exit_code == 0:
             return Done({"exit_code": 0})
         return Retry(error=f"The command ended with exit code {result.exit_code}.")
+
+    async def _facts(self, job: ClaimedJob) -> Mapping[str, str]:
+        slug = await self._tenant_slug(job.tenant_id)
+        return {"tenant_id": str(job.tenant_id), "tenant_slug": slug, "job_id": str(job.id), "attempt": str(job.attempt)}
 
     def _context(self, running: Running) -> JobContext:
         return JobContext(running.job, running.prepared.handler.definition.key, self._wire, running.deadline)
@@ -110,8 +124,3 @@ async def _to_its_end(work: "asyncio.Future[object]") -> object:
 def _deadline(running: Running) -> datetime | None:
     timeout = running.prepared.definition.timeout_seconds
     return None if timeout is None else datetime.now(UTC) + timedelta(seconds=timeout)
-
-
-def _facts(running: Running) -> Mapping[str, str]:
-    job = running.job
-    return {"tenant_id": str(job.tenant_id), "tenant_slug": "", "job_id": str(job.id), "attempt": str(job.attempt)}
