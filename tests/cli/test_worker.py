@@ -27,13 +27,14 @@ def test_after_the_grace_what_still_runs_is_given_back(shop_url):
     assert (job["status"], job["attempt_count"]) == ("queued", 0)
 
 
-def test_a_second_ctrl_c_hurries(shop_url):
-    with worker() as working, Running("enqueue", "nap", "--payload", '{"seconds": 60}', "--wait") as waiting:
+def test_a_second_ctrl_c_hurries_even_if_a_thread_takes_no_notice(shop_url):
+    with worker() as working, Running("enqueue", "stuck", "--wait") as waiting:
         waiting.wait_for(" running ")
         working.tell(signal.SIGINT)
         working.wait_for("stopping")
         working.tell(signal.SIGINT)
         assert working.ended() == 0
+        waiting.wait_for(" queued")
 
 
 def test_a_third_ctrl_c_ends_even_a_worker_whose_loop_is_blocked(shop_url):

@@ -79,3 +79,17 @@ async def test_a_held_reader_makes_a_drop_wait_for_another_day(db, noop):
         await reader.value(Statement("tests.read", "select count(*) from windlass.jobs"))
         assert await engine.prune.drop_old(db, 30) == []
     assert len(await engine.prune.drop_old(db, 30)) == 2
+
+
+async def test_a_week_that_was_missing_when_it_began_takes_its_strays_over(db, noop, view):
+    job_id = await db.value(_ENDED, datetime.now(UTC) + timedelta(weeks=6))
+    assert len(await engine.prune.make_partitions(db, ahead=7)) == 6
+    where = Statement("tests.where", "select tableoid::regclass::text from windlass.attempts where job_id = $1")
+    assert "_p20" in await db.value(where, job_id)
+    assert (await view(job_id)).status == "succeeded"
+
+
+async def test_made_weeks_have_the_indexes_of_their_table(db):
+    count = Statement("tests.indexes", "select count(*) from pg_indexes where schemaname = 'windlass' and tablename = $1")
+    name = (await engine.prune.make_partitions(db, ahead=6))[0]
+    assert await db.value(count, name) == await db.value(count, "jobs_default")

@@ -92,3 +92,11 @@ async def test_a_stranger_sees_nothing(db, make_tenant, one_of_each):
 async def test_an_unknown_tenant_is_said_so(db):
     with pytest.raises(UnknownTenant, match="nobody"):
         await engine.reads.tenant_id(db, "nobody")
+
+
+async def test_a_list_tells_the_attempts_of_a_retried_job_as_the_job_itself_does(db, tenant, one_of_each):
+    job_id = one_of_each[JobState.DEAD_LETTER]
+    await engine.retry(db, tenant, [job_id])
+    (listed,) = [v for v in await engine.reads.jobs(db, tenant, Filter(), 50) if v.id == job_id]
+    single = await engine.reads.job(db, tenant, job_id)
+    assert (listed.attempt_count, listed.max_attempts) == (single.attempt_count, single.max_attempts) == (1, 4)

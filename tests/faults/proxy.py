@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class Proxy:
-    """`url` leads through it. `black_hole` stops all bytes without a word; `lose_answer_to` forwards a command
-    and cuts the line when its answer comes back."""
+    """`url` leads through it. `black_hole` stops all bytes without a word, `forget` those of the lines that are open
+    now; `lose_answer_to` forwards a command and cuts the line when its answer comes back."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -18,6 +18,7 @@ class Proxy:
         self.lose_answer_to: bytes | None = None
         self.lost = 0
         self.connections = 0
+        self._forgotten = 0
         self._tasks: set[asyncio.Task] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -39,14 +40,19 @@ class Proxy:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    def forget(self) -> None:
+        """Pass nothing on any more on the lines that are open, as a firewall does that lost its table."""
+        self._forgotten = self.connections
+
     async def _serve(self, reader, writer) -> None:
         self.connections += 1
+        number = self.connections
         with suppress(OSError):
             up_reader, up_writer = await asyncio.open_unix_connection(self._socket)
             self._writers |= {writer, up_writer}
             pumps = [
-                asyncio.create_task(self._pump(reader, up_writer)),
-                asyncio.create_task(self._pump(up_reader, writer, answers=True)),
+                asyncio.create_task(self._pump(number, reader, up_writer)),
+                asyncio.create_task(self._pump(number, up_reader, writer, answers=True)),
             ]
             self._tasks |= set(pumps)
             await asyncio.wait(pumps, return_when="FIRST_COMPLETED")
@@ -54,14 +60,14 @@ class Proxy:
                 one.transport.abort()
                 self._writers.discard(one)
 
-    async def _pump(self, reader, writer, *, answers: bool = False) -> None:
+    async def _pump(self, number, reader, writer, *, answers: bool = False) -> None:
         with suppress(OSError):
             while data := await reader.read(1 << 16):
                 if answers and self.lose_answer_to and self.lose_answer_to in data:
                     self.lose_answer_to = None
                     self.lost += 1
                     return
-                while self.black_hole:
+                while self.black_hole or number <= self._forgotten:
                     await asyncio.sleep(0.01)
                 writer.write(data)
                 await writer.drain()

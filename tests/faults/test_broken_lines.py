@@ -90,6 +90,20 @@ async def test_a_worker_survives_its_connections_being_cut_again_and_again(windl
             assert [await handle.result(40) for handle in handles] == list(range(20)), round_
 
 
+async def test_a_line_that_died_without_a_word_is_found_out_and_replaced(db, proxy):
+    """F-31: else a worker would wait for ever for the answer to its claim, alive and idle."""
+    through = await Database.open(proxy.url, size=2, pinned=True, patience=0.5)
+    try:
+        one = Statement("tests.one", "select 1")
+        assert await through.value(one) == 1
+        proxy.forget()
+        with pytest.raises(Disconnected):
+            await through.rows(one)
+        assert await through.value(one) == 1
+    finally:
+        await through.close()
+
+
 class Heard(list):
     """What a listener heard."""
 

@@ -365,8 +365,8 @@ def test_every_outcome_comes_back_as_it_was(cast: Cast) -> None:
 
 def test_f22_a_result_that_cannot_be_stored_is_an_error_that_says_so(cast: Cast) -> None:
     expected = {
-        "odd": "not JSON serializable: object",
-        "circle": "not JSON serializable: types.SimpleNamespace",
+        "odd": "object has no JSON form",
+        "circle": "SimpleNamespace has no JSON form",
         "nan": "JSON has no such number",
         "half": "surrogates",
         "long": "2,000,002 bytes",

@@ -10,18 +10,15 @@ import typer
 
 import windlass
 from windlass.cli._later import Later
-from windlass.settings import Settings
 
 if TYPE_CHECKING:
-    import uvloop
-
     from windlass import client, telemetry
     from windlass.cli import _connect as connect
     from windlass.cli import _shown as shown
     from windlass.processes import up as processes
     from windlass.processes import worker
 else:
-    uvloop, client, telemetry = Later("uvloop"), Later("windlass.client"), Later("windlass.telemetry")
+    client, telemetry = Later("windlass.client"), Later("windlass.telemetry")
     connect, shown = Later("windlass.cli._connect"), Later("windlass.cli._shown")
     processes, worker = Later("windlass.processes.up"), Later("windlass.processes.worker")
 
@@ -48,20 +45,17 @@ def up(
     telemetry.configure_logs(settings.log_format)
     path = app or (None if no_demo else _DEMO)
     chosen = worker.load_app(path) if path else client.Windlass(name="windlass.up")
+    command = f"WINDLASS_HOME={home} windlass" if home else "windlass"
+    runner = worker.runner()
     with ExitStack() as stack:
         with shown.busy(f"Starting PostgreSQL in {settings.home}"):
             ground = stack.enter_context(processes.standing_on(settings))
-        runner = worker.runner()
-        status = _run(runner, settings, ground, chosen, path, command=f"WINDLASS_HOME={home} windlass" if home else "windlass")
+        with shown.busy("Migrating"):
+            runner.run(processes.migrated(ground.url))
+        plan = worker.WorkerPlan(chosen, ground.url, settings.listen_url)
+        status = runner.run(worker.run_worker(plan, ready=lambda: _greet(ground, chosen, path, command)))
         shown.say("Stopping PostgreSQL." if ground.ours_to_stop else "The database goes on running, for it did before.")
     worker.leave_at_once(status)
-
-
-def _run(runner: "asyncio.Runner", settings: Settings, ground: "processes.Ground", app: "client.Windlass", path: str | None, *, command: str) -> int:
-    with shown.busy("Migrating"):
-        runner.run(processes.migrated(ground.url))
-    plan = worker.WorkerPlan(app, ground.url, settings.listen_url)
-    return runner.run(worker.run_worker(plan, ready=lambda: _greet(ground, app, path, command)))
 
 
 def _greet(ground: "processes.Ground", app: "client.Windlass", path: str | None, command: str) -> None:

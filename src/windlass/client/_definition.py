@@ -1,7 +1,7 @@
 """A job as code defines it: the decorated function, still callable, with ways to enqueue it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
@@ -35,7 +35,7 @@ class Enqueuer(Generic[P, R]):
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job to be, its payload checked: for `app.enqueue_many` and `ctx.enqueue`."""
-        return replace(self.template, payload=self._payload.encode(args, kwargs))
+        return self.template.with_payload(self._payload.encode(args, kwargs))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue it. Raises BadPayload, naming each path that does not fit."""
@@ -115,7 +115,7 @@ class Job(Enqueuer[P, R]):
 def by_name(door: Door, key: str, payload: str, options: Mapping[str, Any]) -> Callable[[], Awaitable[JobHandle[Any]]]:
     """Enqueue a job this app does not define, by its key; `payload` is checked JSON text."""
     bare: Job[..., Any] = Job(door, SchemaPayload(key, {}), Definition(key))
-    job = replace(bare.options(**options).template, payload=payload)
+    job = bare.options(**options).template.with_payload(payload)
 
     async def enqueue() -> JobHandle[Any]:
         return JobHandle(door.jobs, job.tenant, await door.store(job))

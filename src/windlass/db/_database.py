@@ -1,6 +1,5 @@
 """A pool of connections to one PostgreSQL, and transactions on it."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -8,12 +7,16 @@ from typing import Any, Self
 import asyncpg
 from asyncpg.transaction import Transaction
 
-from windlass.db._errors import translated
+from windlass.db._errors import is_answer, translated
+from windlass.db._pool import Connection, Pool
 from windlass.db._statement import Statement
-from windlass.model.errors import NotConfigured
+from windlass.model.errors import Disconnected, NotConfigured
 
 Row = asyncpg.Record
 _OPENING = 10.0
+# A line may die without a word (a firewall that forgot it): what the hot path asks is answered within this, or asked
+# anew on another line. Its statements can all be repeated.
+_PATIENCE = 20.0
 _SETTINGS = "set jit = off; set timezone = 'UTC'"
 # Table sizes swing from nothing to millions between two ANALYZEs, and a statement planned while a table is empty
 # is run when it is full: a claim that sorts the backlog takes 80 ms instead of 3. So the hot path's statements,
@@ -30,7 +33,7 @@ class Tx:
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: "asyncpg.pool.PoolConnectionProxy[Row]") -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def rows(self, statement: Statement, *values: Any) -> list[Row]:
@@ -66,40 +69,47 @@ class Database:
     than a transaction, and every statement is wrapped in one.
     """
 
-    def __init__(self, url: str, pool: "asyncpg.Pool[Row]", *, pooled: bool, pinned: bool) -> None:
+    def __init__(self, url: str, pool: Pool, *, pooled: bool, pinned: bool) -> None:
         self.url = url
         self.pooled = pooled
         self._pool = pool
         self._pins = _pins("local ") if pinned and pooled else ""
 
     @classmethod
-    async def open(cls, url: str, *, size: int = 10, pinned: bool = False) -> Self:
-        """Connect, and find out whether a pooler stands between. `pinned` is for the hot path's statements."""
+    async def open(cls, url: str, *, size: int = 10, pinned: bool = False, patience: float = _PATIENCE) -> Self:
+        """Connect, and find out whether a pooler stands between. `pinned` is for the hot path's statements; only they
+        are bound to answer within `patience` seconds.
+        """
         pooled = await _behind_pooler(url)
         settings = "" if pooled else _SETTINGS + ("; " + _pins() if pinned else "")
 
-        async def prepare(connection: "asyncpg.Connection[Row]") -> None:
-            if settings:
-                await connection.execute(settings)
+        async def connect() -> Connection:
+            with translated():
+                connection = await _connect(url, statements=0 if pooled else 200, patience=patience if pinned else None)
+                if settings:
+                    await connection.execute(settings)
+                return connection
 
-        with translated():
-            pool = await asyncpg.create_pool(
-                url, min_size=0, max_size=size, init=prepare, timeout=_OPENING,
-                statement_cache_size=0 if pooled else 200, reset=_keep, max_queries=10**9,
-            )  # fmt: skip
-        return cls(url, pool, pooled=pooled, pinned=pinned)
+        return cls(url, Pool(connect, size), pooled=pooled, pinned=pinned)
 
     async def close(self) -> None:
-        """Give every connection back and close them; those stuck are cut after a few seconds."""
-        try:
-            await asyncio.wait_for(self._pool.close(), 5)
-        except TimeoutError:
-            self._pool.terminate()
+        """Close every connection; those that are stuck are cut after a few seconds."""
+        await self._pool.close()
 
     async def rows(self, statement: Statement, *values: Any) -> list[Row]:
-        """All rows of the answer."""
-        async with self._session() as session:
-            return await session.rows(statement, *values)
+        """All rows of the answer. The hot path's way: written out, since each layer around it costs microseconds."""
+        if self.pooled:
+            async with self.transaction() as transaction:
+                return await transaction.rows(statement, *values)
+        connection = await self._pool.acquire()
+        try:
+            answer = await connection.fetch(statement.text, *values)
+        except BaseException as problem:
+            self._pool.release(connection, sound=is_answer(problem))
+            with translated():
+                raise
+        self._pool.release(connection, sound=True)
+        return answer
 
     async def row(self, statement: Statement, *values: Any) -> Row | None:
         """The first row, or None."""
@@ -119,9 +129,7 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Tx]:
         """Several statements that count together or not at all."""
-        with translated():
-            connection = await self._pool.acquire(timeout=_OPENING)
-        try:
+        async with self._lent() as connection:
             transaction = connection.transaction()
             with translated():
                 await transaction.start()
@@ -134,21 +142,29 @@ class Database:
                 raise
             with translated():
                 await transaction.commit()
-        finally:
-            await self._pool.release(connection)
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[Tx]:
         if self.pooled:
             async with self.transaction() as transaction:
                 yield transaction
-            return
-        with translated():
-            connection = await self._pool.acquire(timeout=_OPENING)
+        else:
+            async with self._lent() as connection:
+                yield Tx(connection)
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncGenerator[Connection]:
+        connection = await self._pool.acquire()
+        sound = False
         try:
-            yield Tx(connection)
+            yield connection
+            sound = True
+        except Exception as problem:
+            # A cancelled wait leaves a question open; any other error is an answer, unless the line is what broke.
+            sound = not isinstance(problem, Disconnected)
+            raise
         finally:
-            await self._pool.release(connection)
+            self._pool.release(connection, sound=sound)
 
 
 Session = Database | Tx
@@ -161,14 +177,10 @@ async def _roll_back(transaction: Transaction) -> None:
         return  # the connection is gone, and the transaction with it
 
 
-async def _keep(_connection: "asyncpg.Connection[Row]") -> None:
-    """Nothing to reset between uses: no session here ever changes its state, and a reset is a round trip."""
-
-
 async def _behind_pooler(url: str) -> bool:
     """A pooler answers the start of a session with a process id of its own making."""
     with translated():
-        connection = await _connect(url)
+        connection = await _connect(url, statements=0)
         try:
             async with connection.transaction():
                 real = await connection.fetchval("select pg_backend_pid()")
@@ -177,9 +189,9 @@ async def _behind_pooler(url: str) -> bool:
             await connection.close(timeout=2)
 
 
-async def _connect(url: str) -> "asyncpg.Connection[Row]":
+async def _connect(url: str, *, statements: int, patience: float | None = None) -> Connection:
     try:
-        return await asyncpg.connect(url, statement_cache_size=0, timeout=_OPENING)
+        return await asyncpg.connect(url, statement_cache_size=statements, timeout=_OPENING, command_timeout=patience)
     except OSError:
         raise  # some of these are ValueErrors, too
     except ValueError as problem:

@@ -37,6 +37,11 @@ def translated() -> Generator[None]:
         raise Disconnected(msg) from problem
 
 
+def is_answer(problem: BaseException) -> bool:
+    """Whether the server answered, if with a refusal: then its connection can be used again."""
+    return isinstance(problem, asyncpg.PostgresError) and not (problem.sqlstate or "").startswith(_PASSING)
+
+
 def _from_server(problem: asyncpg.PostgresError) -> Exception:
     state = problem.sqlstate or ""
     told = str(problem)

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from windlass.db import Session, Tx, statement
+from windlass.db import Row, Session, Tx, statement
 from windlass.model import Enqueued, NewJob
 from windlass.model.errors import InactiveDefinition, UnknownDefinition, UnknownTenant
 
 _ENQUEUE = statement(__file__, "enqueue")
+_ENQUEUE_ALIKE = statement(__file__, "enqueue_alike")
 _ENQUEUE_CAREFULLY = statement(__file__, "enqueue_carefully")
 _WHY_NOT = statement(__file__, "enqueue_why_not")
 _CHUNK = 5000
@@ -41,7 +42,31 @@ async def _chunk(tx: Tx, jobs: Sequence[NewJob]) -> list[Enqueued]:
 async def _plainly(session: Session, jobs: Sequence[NewJob]) -> list[Enqueued]:
     if not jobs:
         return []
-    rows = await session.rows(
+    rows = await (_alike(session, jobs) if _are_alike(jobs) else _different(session, jobs))
+    if len(rows) < len(jobs):
+        await _raise_why_not(session, jobs)
+    return [Enqueued(row[0]) for row in rows]
+
+
+def _are_alike(jobs: Sequence[NewJob]) -> bool:
+    """Whether only their payloads differ, and they are due now."""
+    first = jobs[0]
+    if first.delay is not None or first.due_at is not None:
+        return False
+    wanted = first.alike
+    return len(jobs) == 1 or all(job.alike == wanted for job in jobs)
+
+
+async def _alike(session: Session, jobs: Sequence[NewJob]) -> list[Row]:
+    one = jobs[0]
+    return await session.rows(
+        _ENQUEUE_ALIKE, one.key, one.tenant, [job.payload for job in jobs], one.priority, one.max_attempts,
+        one.correlation_id, one.parent_id, one.source, one.source_ref, one.created_by,
+    )  # fmt: skip
+
+
+async def _different(session: Session, jobs: Sequence[NewJob]) -> list[Row]:
+    return await session.rows(
         _ENQUEUE,
         [job.key for job in jobs],
         [job.tenant for job in jobs],
@@ -56,9 +81,6 @@ async def _plainly(session: Session, jobs: Sequence[NewJob]) -> list[Enqueued]:
         [job.source_ref for job in jobs],
         [job.created_by for job in jobs],
     )
-    if len(rows) < len(jobs):
-        await _raise_why_not(session, jobs)
-    return [Enqueued(row[0]) for row in rows]
 
 
 async def _carefully(tx: Tx, jobs: Sequence[NewJob]) -> list[Enqueued]:

@@ -8,9 +8,11 @@ from uuid import UUID
 from windlass.model.states import AttemptStatus, JobState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewJob:
-    """A job to be enqueued; `payload` is JSON text that has been checked."""
+    """A job to be enqueued; `payload` is JSON text that has been checked. Not to be changed once made: it is not
+    frozen only because that triples the time of making one.
+    """
 
     key: str
     payload: str = "{}"
@@ -32,6 +34,22 @@ class NewJob:
     def plain(self) -> bool:
         """Whether it needs neither dedupe nor dependencies: then many go in one statement."""
         return self.dedupe_key is None and not self.depends_on
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """All but the payload: jobs of which this is equal go by one short statement."""
+        return (
+            self.key, self.tenant, self.priority, self.delay, self.due_at, self.max_attempts, self.correlation_id,
+            self.parent_id, self.source, self.source_ref, self.created_by,
+        )  # fmt: skip
+
+    def with_payload(self, payload: str) -> "NewJob":
+        """The same job with another payload; a third of the time of `dataclasses.replace`."""
+        return NewJob(
+            self.key, payload, self.tenant, self.priority, self.delay, self.due_at, self.max_attempts, self.dedupe_key,
+            self.dedupe_window, self.correlation_id, self.depends_on, self.parent_id, self.source, self.source_ref,
+            self.created_by,
+        )  # fmt: skip
 
 
 class Enqueued(NamedTuple):

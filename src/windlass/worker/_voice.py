@@ -44,6 +44,11 @@ class Voice:
             except Disconnected:
                 return
 
+    def ended(self, running: Running) -> None:
+        """What a job said is wanted when it has ended: do not keep it for company."""
+        if running.lines:
+            self._loop.wake()
+
     def said(self, running: Running, said: Said) -> None:
         """Take in what a job said. Only on the worker's loop."""
         match said:

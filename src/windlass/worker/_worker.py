@@ -165,6 +165,7 @@ class Worker:
         self._active -= 1
         self._ended_since += 1
         running.deadline = None
+        self._voice.ended(running)
         if end is not None:
             self._settler.put(end)
         elif running.stop is Stop.LOST:

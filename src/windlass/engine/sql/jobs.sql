@@ -21,18 +21,20 @@ with rare as (
    order by j.id desc)
 ), placed as (
   select j.id, j.tenant_id, j.definition_id, j.queue_id, j.priority, j.source, j.source_ref, j.dedupe_key, j.correlation_id,
-         j.parent_id, j.scheduled_for, j.queued_at, j.max_attempts, j.created_by, s.*
+         j.parent_id, j.scheduled_for, j.queued_at, j.created_by, s.*
   from candidates j cross join lateral (
     select case when l.job_id is not null then 'running'
                 when p.job_id is not null then p.why
                 when f.state is not null then f.state
                 else 'queued' end as status,
-           coalesce(l.attempt, p.attempt, f.attempt, 0) as attempt_count,
+           coalesce(l.attempt, p.attempt, q.attempt, f.attempt, 0) as attempt_count,
+           coalesce(l.max_attempts, p.max_attempts, q.max_attempts, j.max_attempts) as max_attempts,
            coalesce(l.claimed_at, f.started_at) as started_at, f.finished_at,
            coalesce(l.worker_id, f.worker_id) as worker_id, f.error, f.cost_cents
     from (values (1)) one
     left join windlass.leases l on l.job_id = j.id
     left join windlass.parked p on p.job_id = j.id
+    left join windlass.queue q on q.queue_id = j.queue_id and q.tenant_id = j.tenant_id and q.priority = j.priority and q.job_id = j.id
     left join lateral (select * from windlass.attempts a where a.job_id = j.id and a.state is not null limit 1) f on true
   ) s
   where ($6::uuid is null or j.id < $6)
