@@ -5,7 +5,13 @@ from collections import Counter
 from uuid import UUID
 
 from windlass import engine
+from windlass.db import Statement
 from windlass.model import Definition, JobState, NewJob
+
+_MANY_TENANTS = Statement(
+    "tests.many_tenants",
+    "insert into windlass.tenants (slug, name) select 't' || n, 't' || n from generate_series(1, $1::int) n returning slug",
+)
 
 
 async def test_jobs_come_by_priority_then_by_arrival(hand, enqueue):
@@ -96,16 +102,43 @@ async def test_a_newcomer_is_served_a_claim_after_it_is_seen(hand, enqueue, make
     assert newcomer in soon
 
 
-async def test_a_thousand_tenants_are_all_served(hand, enqueue, make_tenant, db, noop):
-    for n in range(300):
-        await make_tenant(f"t{n}")
-    await engine.enqueue(db, [NewJob(noop, tenant=f"t{n % 300}") for n in range(900)])
+async def test_more_tenants_than_one_look_can_tell_are_all_served_before_any_is_served_again(hand, db, noop):
+    slugs = [row[0] for row in await db.rows(_MANY_TENANTS, 1200)]
+    await engine.enqueue(db, [NewJob(noop, tenant=slug) for _ in range(5) for slug in slugs])
     worker = await hand()
     got = Counter()
-    while jobs := await worker.claim(100):
-        got.update(job.tenant_id for job in jobs)
-    assert len(got) == 300
-    assert set(got.values()) == {3}
+    while sum(got.values()) < 6000:
+        got.update(job.tenant_id for job in await worker.claim(100))
+        assert max(got.values()) <= 5
+    assert set(got.values()) == {5}
+
+
+async def test_a_tenant_of_a_later_page_is_served_while_the_first_is_never_done(hand, db, noop):
+    slugs = [row[0] for row in await db.rows(_MANY_TENANTS, 1001)]
+    await engine.enqueue(db, [NewJob(noop, tenant=slug) for _ in range(20) for slug in slugs])
+    worker = await hand()
+    got = Counter()
+    for _ in range(100):
+        worker.claims._turns._discover_at = 0.0
+        got.update(job.tenant_id for job in await worker.claim(100))
+    assert len(got) == 1001
+
+
+async def test_a_worker_woken_for_whom_it_served_last_asks_once(hand, db, enqueue):
+    await enqueue()
+    worker = await hand()
+    while await worker.claim(10):
+        pass
+    (job_id,) = await enqueue()
+    asked = []
+
+    class Heard:
+        async def rows(self, statement, *values):
+            asked.append(statement.name)
+            return await db.rows(statement, *values)
+
+    assert [job.id for job in await worker.claims.take(Heard(), 10, None)] == [job_id]
+    assert asked == ["engine.claim"]
 
 
 async def test_what_comes_up_behind_a_remembered_position_is_found(db, hand, enqueue):

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from windlass.db import Session, statement
-from windlass.engine._turns import HEAD, Turns
+from windlass.engine._turns import HEAD, Page, Turns
 from windlass.model import ClaimedJob
 
 _CLAIM = statement(__file__, "claim")
 _DISCOVER = statement(__file__, "discover")
-_MOST_TENANTS = 1000
+_PAGE = 1000
 LEASE_SECONDS = 30.0
 
 
@@ -22,16 +22,18 @@ class Claim:
         self._worker_id = worker_id
         self._lease = lease_seconds
         self._turns = Turns()
+        self._found = False
 
     async def take(self, session: Session, want: int, definitions: Sequence[UUID] | None) -> list[ClaimedJob]:
         """Up to `want` jobs. None means that there is nothing to claim now, or only what is claimed elsewhere."""
-        discovered = self._turns.must_discover(time.monotonic())
-        if discovered:
+        looked = self._turns.knows_none or (self._found and self._turns.must_discover(time.monotonic()))
+        if looked:
             await self._discover(session)
+        # Woken from rest, try those who had work last before looking who has: most often it is one of them again.
         rows = await self._take(session, want, definitions)
-        if not rows and not discovered:
-            await self._discover(session)
+        if not rows and not looked and await self._discover(session):
             rows = await self._take(session, want, definitions)
+        self._found = bool(rows)
         return rows
 
     def rest(self) -> float:
@@ -52,9 +54,13 @@ class Claim:
         self._turns.claimed(plan, want, rows, now, now - began)
         return rows
 
-    async def _discover(self, session: Session) -> None:
-        """Look which tenants have work. More than one look can tell are looked at in rounds."""
-        began = time.monotonic()
-        found = await session.rows(_DISCOVER, self.queue_id, HEAD[1], _MOST_TENANTS)
-        now = time.monotonic()
-        self._turns.discovered([(row[0], row[1]) for row in found], now, now - began)
+    async def _discover(self, session: Session) -> bool:
+        """Look which tenants have work, a page of them at a time, and at the first when there are no more."""
+        for after in dict.fromkeys((self._turns.look_after, HEAD[1])):
+            began = time.monotonic()
+            found = await session.rows(_DISCOVER, self.queue_id, after, _PAGE)
+            now = time.monotonic()
+            self._turns.discovered(Page(after, [(row[0], row[1]) for row in found], full=len(found) == _PAGE), now, now - began)
+            if found:
+                return True
+        return False

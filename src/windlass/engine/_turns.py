@@ -19,6 +19,7 @@ _LEAST_TURN = 4
 # A slow walk from the head may take one part in so many of the time, while there is work and while there is none.
 _SHARE_BUSY, _SHARE_IDLE = 30, 3
 _DISCOVER_EVERY, _DISCOVER_SHARE = 0.02, 20
+_GUESSES = 8
 _ROUND_TRIP, _PER_JOB = 0.004, 0.00004
 
 
@@ -67,13 +68,26 @@ class Plan(NamedTuple):
     from_head: bool
 
 
+class Page(NamedTuple):
+    """Tenants with work and their weights, found by a look that began after a tenant; `full` if there may be more."""
+
+    after: UUID
+    tenants: Sequence[tuple[UUID, int]]
+    full: bool
+
+
 class Turns:
-    """One worker's view of one queue."""
+    """One worker's view of one queue. Tenants are looked at a page at a time, and once all of a page had their turn the
+    next page is looked at, so that it costs nothing how many there are and nobody is left out.
+    """
 
     def __init__(self) -> None:
         self._known: dict[UUID, _Turn] = {}
         self._order: list[UUID] = []
-        self._next = 0
+        self._guesses: list[UUID] = []
+        self._page = Page(HEAD[1], [], full=False)
+        self._next: int = 0
+        self._had: int = 0
         self._head = _Head()
         self._discover_at = 0.0
 
@@ -81,21 +95,31 @@ class Turns:
         """Whether it is time to look which tenants have work."""
         return now >= self._discover_at
 
-    def discovered(self, tenants: Sequence[tuple[UUID, int]], now: float, took: float) -> None:
-        """Take in which tenants have work, with their weights."""
-        self._discover_at = now + max(_DISCOVER_EVERY, took * _DISCOVER_SHARE)
-        for tenant, weight in tenants:
-            self._known.setdefault(tenant, _Turn(tenant, weight)).weight = weight
-        upcoming = self._order[self._next] if self._order else None
-        self._order = [tenant for tenant, _ in tenants]
-        self._next = self._order.index(upcoming) if upcoming in self._order else 0
-        if len(self._known) > 4 * len(self._order) + 1000:
-            self._known = {tenant: self._known[tenant] for tenant in self._order}
+    @property
+    def knows_none(self) -> bool:
+        """Whether there is no tenant yet whose jobs could be asked for."""
+        return not self._order and not self._guesses
 
     @property
-    def last(self) -> UUID:
-        """After which tenant the next look should begin, when there are more than one look can tell."""
-        return self._order[-1] if self._order else HEAD[1]
+    def look_after(self) -> UUID:
+        """After which tenant the next look begins: the same page again, unless all of it had their turn."""
+        if self._had < len(self._order):
+            return self._page.after
+        return self._order[-1] if self._page.full else HEAD[1]
+
+    def discovered(self, page: Page, now: float, took: float) -> None:
+        """Take in which tenants have work, with their weights."""
+        self._discover_at = now + max(_DISCOVER_EVERY, took * _DISCOVER_SHARE)
+        for tenant, weight in page.tenants:
+            self._known.setdefault(tenant, _Turn(tenant, weight)).weight = weight
+        self._guesses = self._order[:_GUESSES] or self._guesses
+        upcoming = self._order[self._next] if self._order else HEAD[1]
+        self._order = [tenant for tenant, _ in page.tenants]
+        self._next = self._order.index(upcoming) if upcoming in self._order else 0
+        self._had = self._had if page.after == self._page.after else 0
+        self._page = page
+        if len(self._known) > 4 * len(self._order) + 1000:
+            self._known = {tenant: self._known[tenant] for tenant in [*self._order, *self._guesses]}
 
     def plan(self, want: int, now: float) -> Plan:
         """Whose jobs to take now, and how many of each."""
@@ -121,20 +145,23 @@ class Turns:
             turn = self._known[tenant]
             turn.priority, turn.job_id = row.priority, row.id
         self._head.learn(from_head=plan.from_head, found=len(rows), now=now, took=took)
-        self._advance(plan, served=len(plan.tenants) if len(rows) < want else _last_served(plan, taken))
+        self._advance(len(plan.tenants) if len(rows) < want else _last_served(plan, taken))
 
     def may_rest(self, now: float) -> float:
         """How long until the head should be looked at again; 0 when it just was."""
         return max(self._head.allowed_at - now, 0.0)
 
     def _chosen(self, want: int) -> list[_Turn]:
+        if not self._order:
+            return [self._known[tenant] for tenant in self._guesses]
         count = min(len(self._order), max(want // _LEAST_TURN, 1), _TENANTS_PER_CLAIM)
         around = (self._order + self._order)[self._next : self._next + count]
         return [self._known[tenant] for tenant in around]
 
-    def _advance(self, plan: Plan, served: int) -> None:
-        if self._order and plan.tenants:
+    def _advance(self, served: int) -> None:
+        if self._order:
             self._next = (self._next + served) % len(self._order)
+            self._had += served
 
 
 def _last_served(plan: Plan, taken: dict[UUID, ClaimedJob]) -> int:
