@@ -10,7 +10,6 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from windlass import engine
 from windlass.client._definition import Door, Duration, Job, by_name
-from windlass.client._grouping import Grouping
 from windlass.client._handle import JobHandle
 from windlass.client._jobs import Jobs
 from windlass.client._payload import SchemaPayload, SignaturePayload
@@ -66,7 +65,7 @@ class Windlass:
         self._database: Database | None = None
         self._opening = asyncio.Lock()
         self._door = Door(self._store, self._open_jobs)
-        self._grouping = Grouping(self._store_many)
+        self._grouping = engine.Grouping(self._store_many)
 
     # -- defining ----------------------------------------------------------------------------------------
 

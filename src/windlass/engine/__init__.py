@@ -15,6 +15,7 @@ from windlass.engine._claim import LEASE_SECONDS, Claim
 from windlass.engine._control import Canceled, cancel, retry
 from windlass.engine._due import Due, recheck_blocked
 from windlass.engine._enqueue import enqueue
+from windlass.engine._grouping import Grouping
 from windlass.engine._lease import Rescued, extend, progress, release, rescue
 from windlass.engine._settle import settle
 
@@ -23,6 +24,7 @@ __all__ = [
     "Canceled",
     "Claim",
     "Due",
+    "Grouping",
     "Rescued",
     "cancel",
     "enqueue",

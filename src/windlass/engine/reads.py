@@ -15,6 +15,7 @@ from windlass.model.errors import UnknownJob, UnknownTenant
 _JOB = statement(__file__, "job")
 _JOBS = statement(__file__, "jobs")
 _ATTEMPTS = statement(__file__, "attempts")
+_CONTENTS = statement(__file__, "contents")
 _COUNTS = statement(__file__, "counts")
 _OUTCOME = statement(__file__, "outcome")
 _TENANT = statement(__file__, "tenant")
@@ -33,6 +34,7 @@ class Filter:
     source: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    words: str | None = None
 
 
 async def tenant_id(session: Session, tenant: str) -> UUID:
@@ -69,15 +71,23 @@ async def job(session: Session, tenant: UUID, job_id: UUID) -> JobView:
     raise UnknownJob(job_id)
 
 
-async def jobs(session: Session, tenant: UUID, which: Filter, limit: int, before: UUID | None = None) -> list[JobView]:
-    """A page of a tenant's jobs, newest first, older than `before`."""
+async def jobs(
+    session: Session, tenant: UUID, which: Filter, limit: int, before: UUID | None = None, offset: int = 0
+) -> list[JobView]:
+    """A page of a tenant's jobs, newest first: those older than `before`, but the first `offset` of them."""
     states = [str(state) for state in which.states] if which.states else None
     rare = bool(which.states) and set(which.states or ()) <= _RARE
     rows = await session.rows(
         _JOBS, tenant, states, which.definition_key, which.correlation_id, which.source, before,
-        which.created_after, which.created_before, limit, rare,
+        which.created_after, which.created_before, limit, rare, _pattern(which.words), offset,
     )  # fmt: skip
     return [_view(row) for row in rows]
+
+
+async def contents(session: Session, tenant: UUID, ids: Sequence[UUID]) -> dict[UUID, tuple[object, object]]:
+    """What went into these jobs and came out of them."""
+    rows = await session.rows(_CONTENTS, tenant, ids)
+    return {row["id"]: (_json(row["payload"]), _json(row["result"])) for row in rows}
 
 
 async def attempts(session: Session, tenant: UUID, job_id: UUID) -> list[AttemptView]:
@@ -120,6 +130,13 @@ def _waits_for_jobs(ids: Sequence[UUID]) -> dict[str, object]:
     named = ", ".join(str(i) for i in ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")  # noqa: PLR2004
     return {"kind": "job", "key": str(ids[0]), "used": None, "allowed": None, "position": None,
             "text": f"waits for {len(ids)} job(s) to succeed: {named}"}  # fmt: skip
+
+
+def _pattern(words: str | None) -> str | None:
+    """A LIKE pattern for text that has these words in it as they are."""
+    if words is None:
+        return None
+    return "%" + words.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
 
 
 def _json(text: str | None) -> object:

@@ -13,6 +13,7 @@ _DAYS = statement(__file__, "days")
 _LOCK = Statement("logs.partition_lock", "select pg_advisory_xact_lock(7743012203)")
 _NOW = Statement("logs.now", "select clock_timestamp()")
 _COLUMNS = ("tenant_id", "job_id", "attempt", "seq", "at", "level", "message", "fields")
+_LEVELS = ("debug", "info", "warning", "error")
 _DAYS_AHEAD = 3
 LOG_DAYS = 7
 
@@ -24,10 +25,12 @@ async def append(session: Session, lines: Sequence[LogLine]) -> None:
 
 
 async def read(
-    session: Session, tenant: UUID, job_id: UUID, after: tuple[int, int] = (0, -1), limit: int = 1000
-) -> list[LogLine]:
-    """A job's lines in order, from after `(attempt, seq)` on."""
-    rows = await session.rows(_READ, tenant, job_id, after[0], after[1], limit)
+    session: Session, tenant: UUID, job_id: UUID, after: tuple[int, int] = (0, -1), limit: int = 1000, *,
+    level: str | None = None, text: str | None = None,
+) -> list[LogLine]:  # fmt: skip
+    """A job's lines in order, from after `(attempt, seq)` on; only of a level or worse, and with a text in them."""
+    levels = None if level is None else list(_LEVELS[_LEVELS.index(level) :])
+    rows = await session.rows(_READ, tenant, job_id, after[0], after[1], limit, levels, text)
     return [LogLine(*row) for row in rows]
 
 

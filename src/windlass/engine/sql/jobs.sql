@@ -1,7 +1,8 @@
 -- A tenant's jobs, newest first, a page at a time. Candidates come from where jobs of the wanted states are few
 -- (what runs, what is parked, what did not succeed) when only such are wanted, else from the jobs themselves.
 -- $1 tenant, $2 states (null: all), $3 definition key, $4 correlation id, $5 source, $6 older than this id,
--- $7 created after, $8 created before, $9 at most, $10 whether only rare states are wanted
+-- $7 created after, $8 created before, $9 at most, $10 whether only rare states are wanted, $11 words to look for (a
+-- LIKE pattern), $12 how many to pass over
 with rare as (
   (select job_id from windlass.leases where $10 and tenant_id = $1 and 'running' = any ($2))
   union all
@@ -11,7 +12,8 @@ with rare as (
      select job_id from windlass.attempts a
      where $10 and a.tenant_id = $1 and a.state = s and a.state in ('failed', 'canceled', 'dead_letter')
        and ($6::uuid is null or a.job_id < $6)
-     order by a.job_id desc limit 10 * $9) a)
+     order by a.job_id desc
+     limit case when coalesce($3, $4, $5, $11) is null and coalesce($7::timestamptz, $8) is null then 2 * ($9::int + $12::int) end) a)
 ), candidates as (
   (select j.* from rare r join windlass.jobs j on j.tenant_id = $1 and j.id = r.job_id where $10)
   union all
@@ -41,8 +43,10 @@ with rare as (
     and ($4::text is null or j.correlation_id = $4) and ($5::text is null or j.source = $5)
     and ($7::timestamptz is null or j.queued_at >= $7) and ($8::timestamptz is null or j.queued_at < $8)
     and ($2::text[] is null or s.status = any ($2))
+    and ($11::text is null or j.correlation_id ilike $11 or j.dedupe_key ilike $11 or j.source_ref ilike $11 or j.id::text ilike $11
+         or j.definition_id in (select d.id from windlass.definitions d where d.key ilike $11))
     and ($3::text is null or j.definition_id = (select d.id from windlass.definitions d where d.key = $3))
-  order by j.id desc limit $9
+  order by j.id desc limit $9::int offset $12::int
 )
 select p.*, d.key as definition_key, n.name as queue, t.slug as tenant
 from placed p
