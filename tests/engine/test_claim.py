@@ -146,7 +146,7 @@ async def test_what_comes_up_behind_a_remembered_position_is_found(db, hand, enq
     await enqueue(100)
     worker = await hand()
     await worker.claim(50)
-    worker.claims._turns._head.avoid()
+    worker.claims._turns._head.allowed_at = float("inf")
     (urgent,) = await enqueue(priority=1)
     assert urgent not in [job.id for job in await worker.claim(50)]
     worker.claims._turns._head.allowed_at = 0.0

@@ -329,9 +329,11 @@ def test_a_child_runs_one_job_after_the_other(either_cast: Cast) -> None:
 
 
 def test_no_child_is_started_before_it_is_needed(cast: Cast) -> None:
+    before = set(psutil.Process().children())  # the tests' PostgreSQL may be one of them
+
     async def story(_: ProcessPool, __: Ears) -> None:
         await asyncio.sleep(0)
-        assert not psutil.Process().children()
+        assert set(psutil.Process().children()) <= before
 
     cast.play(story, size=4)
 

@@ -1,6 +1,7 @@
 """Leases: renewed while their worker lives, given back, taken back when it does not."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -13,6 +14,7 @@ _RELEASE = statement(__file__, "release")
 _PROGRESS = statement(__file__, "progress")
 _FIND_SILENT = statement(__file__, "find_silent")
 _RESCUE = statement(__file__, "rescue")
+_BY_LEASE = attrgetter("lease")
 _BATCH = 500
 JITTER_SECONDS = 2.0
 
@@ -28,23 +30,26 @@ class Rescued(NamedTuple):
 
 async def extend(session: Session, held: Sequence[Held], lease_seconds: float = LEASE_SECONDS) -> set[int]:
     """Renew these leases; answers the numbers of those still held."""
-    rows = await session.rows(_EXTEND, [h.job_id for h in held], [h.lease for h in held], lease_seconds)
+    ascending = sorted(held, key=_BY_LEASE)
+    rows = await session.rows(_EXTEND, [h.job_id for h in ascending], [h.lease for h in ascending], lease_seconds)
     return {row[0] for row in rows}
 
 
 async def release(session: Session, held: Sequence[Held]) -> None:
     """Give jobs back that were not started; their attempt is not spent."""
-    await session.row(_RELEASE, [h.job_id for h in held], [h.lease for h in held])
+    ascending = sorted(held, key=_BY_LEASE)
+    await session.row(_RELEASE, [h.job_id for h in ascending], [h.lease for h in ascending])
 
 
 async def progress(session: Session, said: Sequence[tuple[Held, float, str | None]]) -> None:
     """Note how far jobs say they are."""
+    ascending = sorted(said, key=lambda one: one[0].lease)
     await session.rows(
         _PROGRESS,
-        [held.job_id for held, _, _ in said],
-        [held.lease for held, _, _ in said],
-        [fraction for _, fraction, _ in said],
-        [note for _, _, note in said],
+        [held.job_id for held, _, _ in ascending],
+        [held.lease for held, _, _ in ascending],
+        [fraction for _, fraction, _ in ascending],
+        [note for _, _, note in ascending],
     )
 
 

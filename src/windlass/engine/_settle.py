@@ -2,20 +2,23 @@
 
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 
 from windlass.db import Session, statement
 from windlass.model import Settled
 
 _SETTLE = statement(__file__, "settle")
 _SETTLE_SUCCEEDED = statement(__file__, "settle_succeeded")
+_BY_LEASE = attrgetter("lease")
 
 
 async def settle(session: Session, batch: Sequence[Settled]) -> set[int]:
     """Write these ends; answers the lease numbers that were still held. The others were lost: nothing of
     theirs was written, for somebody else has the job now.
     """
-    lean = [one for one in batch if one.lean]
-    rest = [one for one in batch if not one.lean]
+    ascending = sorted(batch, key=_BY_LEASE)
+    lean = [one for one in ascending if one.lean]
+    rest = [one for one in ascending if not one.lean]
     held: set[int] = set()
     if lean:
         held |= await _settle_succeeded(session, lean)

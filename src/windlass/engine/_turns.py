@@ -20,7 +20,9 @@ _LEAST_TURN = 4
 _SHARE_BUSY, _SHARE_IDLE = 30, 3
 _DISCOVER_EVERY, _DISCOVER_SHARE = 0.02, 20
 _GUESSES = 8
-_ROUND_TRIP, _PER_JOB = 0.004, 0.00004
+# Claims of so many jobs tell what one costs; every so often one of them starts elsewhere to tell it of there.
+_TELLING, _TELL_EVERY, _MEMORY = 100, 20, 4
+_ROUND_TRIP, _PER_JOB, _SLACK = 0.004, 0.00002, 1.5
 
 
 @dataclass(slots=True)
@@ -32,30 +34,36 @@ class _Turn:
 
 
 class _Head:
-    """How slow claims from the head are, and so how often they may be made.
+    """What it costs to start at the head instead of where the last claim ended, and so how often it may be done.
 
-    One slow claim proves nothing (a statement is planned at its first use, a machine is busy), so it takes two
-    in a row; and a claim from elsewhere that is not much faster acquits the head.
+    Both are measured while there is much to claim: most claims start at the head, and now and then one elsewhere.
+    A slow one alone proves nothing (a statement is planned at its first use, a machine is busy), so it takes two.
     """
 
     def __init__(self) -> None:
         self.allowed_at = 0.0
+        self._elsewhere = _PER_JOB
+        self._told = _TELL_EVERY
         self._slow = 0
         self._cost = 0.0
         self._ended = 0.0
 
+    def is_allowed(self, now: float) -> bool:
+        """Whether the next claim may start there."""
+        return now >= self.allowed_at and self._told < _TELL_EVERY
+
     def learn(self, *, from_head: bool, found: int, now: float, took: float) -> None:
         """Take in one claim."""
         if from_head:
-            self._slow = self._slow + 1 if took > _ROUND_TRIP + _PER_JOB * found else 0
-            self._cost, self._ended = (took, now) if self._slow > 1 else (0.0, now)
-        elif took * 2 > self._cost:
-            self._slow, self._cost = 0, 0.0
+            self._told += found >= _TELLING
+            usual = self._elsewhere * found
+            self._slow = self._slow + 1 if took > max(usual * _SLACK, _ROUND_TRIP) else 0
+            self._cost, self._ended = (took - usual if self._slow > 1 else 0.0), now
+        else:
+            self._told = 0
+            if found >= _TELLING:
+                self._elsewhere += (took / found - self._elsewhere) / _MEMORY
         self.allowed_at = self._ended + self._cost * (_SHARE_BUSY if found else _SHARE_IDLE)
-
-    def avoid(self) -> None:
-        """Start elsewhere from now on, as if the head had been found to be slow."""
-        self._cost = self.allowed_at = float("inf")
 
 
 class Plan(NamedTuple):
@@ -124,7 +132,7 @@ class Turns:
     def plan(self, want: int, now: float) -> Plan:
         """Whose jobs to take now, and how many of each."""
         turns = self._chosen(want)
-        from_head = now >= self._head.allowed_at
+        from_head = self._head.is_allowed(now)
         starts = [HEAD if from_head else (turn.priority, turn.job_id) for turn in turns]
         return Plan(
             [turn.tenant for turn in turns],

@@ -1,9 +1,10 @@
 -- Gives jobs back unstarted: the attempt is not spent, and no trace is left.
--- $1 jobs, $2 lease numbers
-with given as materialized (
-  select * from unnest($1::uuid[], $2::bigint[]) as g(job_id, no)
-), back as (
-  delete from windlass.leases l using given g where l.job_id = g.job_id and l.no = g.no returning l.*
+-- $1 jobs, $2 lease numbers, ascending
+with back as (
+  delete from windlass.leases l
+  where l.job_id = any ($1::uuid[]) and l.no = ($2::bigint[])[width_bucket(l.no, $2::bigint[])]
+    and l.job_id = ($1::uuid[])[width_bucket(l.no, $2::bigint[])]
+  returning l.*
 ), queued as (
   insert into windlass.queue (queue_id, tenant_id, priority, job_id, definition_id, attempt, max_attempts, flags)
   select queue_id, tenant_id, priority, job_id, definition_id, attempt - 1, max_attempts, flags from back

@@ -1,14 +1,18 @@
 -- Any end of an attempt: the job ends, or goes back to wait. Matches settle_succeeded.sql, and does more.
--- $1 jobs, $2 lease numbers, $3 attempt statuses, $4 end states (null: goes back), $5 results, $6 errors,
+-- $1 jobs, $2 lease numbers, ascending, $3 attempt statuses, $4 end states (null: goes back), $5 results, $6 errors,
 -- $7 seconds to wait, $8 whether the attempt is spent, $9 milliseconds run, $10 milliseconds since the end,
 -- $11 exit codes, $12 costs, $13 and $14 tails of output
-with given as materialized (
-  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::float8[], $8::boolean[],
-                       $9::float8[], $10::float8[], $11::int[], $12::bigint[], $13::text[], $14::text[])
-    as g(job_id, no, status, state, result, error, retry_after, spent, ran_ms, ago_ms, exit_code, cost_cents, stdout_tail, stderr_tail)
-), ended as (
-  delete from windlass.leases l using given g where l.job_id = g.job_id and l.no = g.no
-  returning l.attempt, l.tenant_id, l.definition_id, l.worker_id, l.queue_id, l.priority, l.max_attempts, l.flags, g.*
+with held as (
+  delete from windlass.leases l
+  where l.job_id = any ($1::uuid[]) and l.no = ($2::bigint[])[width_bucket(l.no, $2::bigint[])]
+    and l.job_id = ($1::uuid[])[width_bucket(l.no, $2::bigint[])]
+  returning l.*, width_bucket(l.no, $2::bigint[]) as place
+), ended as materialized (
+  select h.job_id, h.no, h.attempt, h.tenant_id, h.definition_id, h.worker_id, h.queue_id, h.priority, h.max_attempts, h.flags,
+         ($3::text[])[place] as status, ($4::text[])[place] as state, ($5::jsonb[])[place] as result, ($6::text[])[place] as error,
+         ($7::float8[])[place] as retry_after, ($8::boolean[])[place] as spent, ($9::float8[])[place] as ran_ms, ($10::float8[])[place] as ago_ms,
+         ($11::int[])[place] as exit_code, ($12::bigint[])[place] as cost_cents, ($13::text[])[place] as stdout_tail, ($14::text[])[place] as stderr_tail
+  from held h
 ), recorded as (
   insert into windlass.attempts (job_id, attempt, tenant_id, definition_id, worker_id, status, state, started_at, finished_at,
                                  exit_code, cost_cents, result, error, stdout_tail, stderr_tail)

@@ -1,17 +1,20 @@
 -- The common end, and the leanest way to it: jobs that succeeded, with no exit code, output or cost to tell.
 -- Only leases that are still held under that number end; the answer names them, so the others are known lost.
--- $1 jobs, $2 lease numbers, $3 results, $4 milliseconds run, $5 milliseconds since the end
-with given as materialized (
-  select * from unnest($1::uuid[], $2::bigint[], $3::jsonb[], $4::float8[], $5::float8[]) as g(job_id, no, result, ran_ms, ago_ms)
-), ended as (
-  delete from windlass.leases l using given g where l.job_id = g.job_id and l.no = g.no
-  returning l.job_id, l.no, l.attempt, l.tenant_id, l.definition_id, l.worker_id, l.flags, g.result, g.ran_ms, g.ago_ms
+-- A lease finds its place in the arrays by halving ($2 ascends). A join to them could be planned the wrong way round,
+-- every lease against every row given: it was, after a VACUUM that found no leases, and took 33 ms for 500 instead of 3.
+-- $1 jobs, $2 lease numbers, ascending, $3 results, $4 milliseconds run, $5 milliseconds since the end
+with ended as (
+  delete from windlass.leases l
+  where l.job_id = any ($1::uuid[]) and l.no = ($2::bigint[])[width_bucket(l.no, $2::bigint[])]
+    and l.job_id = ($1::uuid[])[width_bucket(l.no, $2::bigint[])]
+  returning l.job_id, l.no, l.attempt, l.tenant_id, l.definition_id, l.worker_id, l.flags,
+            width_bucket(l.no, $2::bigint[]) as place
 ), recorded as (
   insert into windlass.attempts (job_id, attempt, tenant_id, definition_id, worker_id, status, state,
                                  started_at, finished_at, result)
   select job_id, attempt, tenant_id, definition_id, worker_id, 'succeeded', 'succeeded',
-         clock_timestamp() - (ran_ms + ago_ms) * interval '1 millisecond',
-         clock_timestamp() - ago_ms * interval '1 millisecond', result
+         clock_timestamp() - (($4::float8[])[place] + ($5::float8[])[place]) * interval '1 millisecond',
+         clock_timestamp() - ($5::float8[])[place] * interval '1 millisecond', ($3::jsonb[])[place]
   from ended
 ), freed as (
   select windlass.free_dedupe(array_agg(job_id)) from ended where flags & 1 = 1 having count(*) > 0
