@@ -12,27 +12,23 @@ from windlass.model import JobState, NewJob
 from windlass.model.errors import InactiveDefinition, UnknownDefinition, UnknownJob, UnknownTenant
 
 
-async def view(db: Database, job_id):
-    return await engine.reads.job(db, await engine.reads.tenant_of(db, job_id), job_id)
-
-
-async def test_a_job_waits_in_the_queue(db, noop):
+async def test_a_job_waits_in_the_queue(db, noop, view):
     (job,) = await engine.enqueue(db, [NewJob(noop, '{"n": 1}')])
-    seen = await view(db, job.id)
+    seen = await view(job.id)
     assert (seen.status, seen.payload, seen.attempt_count) == (JobState.QUEUED, {"n": 1}, 0)
 
 
-async def test_many_jobs_come_back_in_their_order(db, noop):
+async def test_many_jobs_come_back_in_their_order(db, noop, view):
     jobs = await engine.enqueue(db, [NewJob(noop, f'{{"n": {n}}}') for n in range(12_000)])
     for n in (0, 1, 4_999, 5_000, 11_999):
-        assert (await view(db, jobs[n].id)).payload == {"n": n}
+        assert (await view(jobs[n].id)).payload == {"n": n}
 
 
-async def test_a_delayed_job_is_scheduled(db, noop):
+async def test_a_delayed_job_is_scheduled(db, noop, view):
     due = datetime.now(UTC) + timedelta(hours=1)
     later, at = await engine.enqueue(db, [NewJob(noop, delay=60), NewJob(noop, due_at=due)])
-    assert (await view(db, later.id)).status is JobState.SCHEDULED
-    assert (await view(db, at.id)).scheduled_for == due
+    assert (await view(later.id)).status is JobState.SCHEDULED
+    assert (await view(at.id)).scheduled_for == due
 
 
 @pytest.mark.parametrize(
@@ -57,6 +53,39 @@ async def test_a_definition_that_is_switched_off_takes_no_jobs(db, noop):
             await engine.enqueue(db, [job])
 
 
+@pytest.fixture
+def single(db: Database):
+    """Enqueue single jobs as an app does, which remembers what it looked up."""
+
+    async def opened() -> Database:
+        return db
+
+    return engine.Grouping(opened).enqueue
+
+
+async def test_what_is_remembered_of_a_definition_is_dropped_when_it_changes(db, noop, single, view):
+    assert (await view((await single(NewJob(noop))).id)).priority == 100
+    assert (await view((await single(NewJob(noop, priority=7, max_attempts=2))).id)).priority == 7
+    await engine.registry.override(db, noop, {"priority": 5, "max_attempts": 9})
+    changed = await view((await single(NewJob(noop))).id)
+    assert (changed.priority, changed.max_attempts) == (5, 9)
+    await engine.registry.override(db, noop, {"is_active": False})
+    with pytest.raises(InactiveDefinition):
+        await single(NewJob(noop))
+
+
+async def test_single_jobs_of_many_tenants_are_each_their_own(db, noop, single, view, make_tenant):
+    slugs = ["one", "two", "three"]
+    for slug in slugs:
+        await make_tenant(slug)
+    jobs = [(slug, await single(NewJob(noop, tenant=slug))) for slug in slugs * 2]
+    assert [(await view(job.id)).tenant for _, job in jobs] == [slug for slug, _ in jobs]
+    with pytest.raises(UnknownTenant):
+        await single(NewJob(noop, tenant="nobody"))
+    with pytest.raises(UnknownDefinition):
+        await single(NewJob("nonsense"))
+
+
 async def test_what_is_rolled_back_never_was(db, noop):
     with pytest.raises(RuntimeError):
         async with db.transaction() as tx:
@@ -73,7 +102,7 @@ async def test_fifty_at_once_with_one_key_are_one_job(db, noop):
     assert sum(not one[0].deduplicated for one in done) == 1
 
 
-async def test_a_key_held_by_a_transaction_that_rolls_back_is_free_for_the_one_that_waits(db, noop):
+async def test_a_key_held_by_a_transaction_that_rolls_back_is_free_for_the_one_that_waits(db, noop, view):
     holding, let_go = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
@@ -91,7 +120,7 @@ async def test_a_key_held_by_a_transaction_that_rolls_back_is_free_for_the_one_t
     await holder
     (job,) = await waiter
     assert not job.deduplicated
-    assert (await view(db, job.id)).status is JobState.QUEUED
+    assert (await view(job.id)).status is JobState.QUEUED
 
 
 async def test_tenants_do_not_share_dedupe_keys(db, noop, make_tenant):

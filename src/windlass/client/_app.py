@@ -64,8 +64,8 @@ class Windlass:
         self._url, self._pool_size = database_url, pool_size
         self._database: Database | None = None
         self._opening = asyncio.Lock()
+        self._grouping = engine.Grouping(self._opened)
         self._door = Door(self._store, self._open_jobs)
-        self._grouping = engine.Grouping(self._store_many)
 
     # -- defining ----------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Windlass:
         return (await self._store_many([job]))[0]
 
     async def _store_many(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        return await engine.enqueue(self._database or await self._opened(), jobs)
+        return await engine.enqueue(await self._opened(), jobs)
 
     async def _trigger(self, name: str, payload: Mapping[str, object], **options: Any) -> JobHandle[Any]:
         return await by_name(self._door, name, encode(dict(payload)), options)()
@@ -208,7 +208,8 @@ class Windlass:
         return self.jobs
 
     async def _opened(self) -> Database:
-        await self.open()
+        if self._database is None:
+            await self.open()
         assert self._database is not None
         return self._database
 

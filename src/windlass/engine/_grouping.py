@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from windlass.db import Database
+from windlass.engine._enqueue import enqueue
+from windlass.engine._shortcut import Shortcut
 from windlass.model import Enqueued, NewJob
 from windlass.model.errors import UsageError
 
@@ -10,10 +13,11 @@ _MOST = 1000
 
 
 class Grouping:
-    """`enqueue` one job; alone it goes at once, in company together."""
+    """`enqueue` one job; alone it goes at once and by the shortest way, in company together."""
 
-    def __init__(self, store: Callable[[Sequence[NewJob]], Awaitable[list[Enqueued]]]) -> None:
-        self._store = store
+    def __init__(self, opened: Callable[[], Awaitable[Database]]) -> None:
+        self._opened = opened
+        self._shortcut = Shortcut()
         self._waiting: list[tuple[NewJob, asyncio.Future[Enqueued]]] = []
         self._task: asyncio.Task[None] | None = None
         self._busy = False
@@ -23,7 +27,7 @@ class Grouping:
         if not self._busy:
             self._busy = True
             try:
-                return (await self._store([job]))[0]
+                return await self._shortcut.enqueue(await self._opened(), job)
             finally:
                 self._busy = False
                 self._go_on()
@@ -47,7 +51,7 @@ class Grouping:
     async def _store_group(self, group: Sequence[tuple[NewJob, "asyncio.Future[Enqueued]"]]) -> None:
         wanted = [(job, promise) for job, promise in group if not promise.done()]
         try:
-            done = await self._store([job for job, _ in wanted])
+            done = await enqueue(await self._opened(), [job for job, _ in wanted])
         except UsageError as problem:
             await self._one_by_one(wanted, problem)
         except BaseException as problem:
