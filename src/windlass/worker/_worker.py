@@ -98,6 +98,8 @@ class Worker:
         jobs = await self._transport.claim(want)
         if jobs:
             self._take(jobs)
+            if len(jobs) < want:
+                await asyncio.sleep(0)  # these are all there are: let them begin before asking for more
             return 0.0
         await self._transport.idle(self._options.poll)
         return 0.0
