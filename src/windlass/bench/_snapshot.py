@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from statistics import median
 
 from windlass.bench._ceiling import claim_settle
@@ -16,37 +15,33 @@ from windlass.db import statement
 
 _SNAPSHOT = statement(__file__, "snapshot")
 _OPEN = "set transaction isolation level repeatable read; set local idle_in_transaction_session_timeout = 0"
-_LOOK_EVERY = 0.1
+_LOOK_EVERY = 0.01
 _LEAST_CHUNK = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """Jobs claimed over time while the queue is kept filled: `(seconds, claims)`."""
-
-    samples: Sequence[tuple[float, int]]
-    filled: int
-
-    def per_s(self, start: float = 0.0, end: float = 1.0) -> float:
-        """The rate between two parts of the time."""
-        first, last = (self.samples[round(part * (len(self.samples) - 1))] for part in (start, end))
-        return (last[1] - first[1]) / (last[0] - first[0])
+_TURN_SECONDS = 5.0
 
 
 async def drain_held_snapshot(ground: Ground) -> Result:
-    """One worker process while a snapshot is held open; beside it the same without, and the plain drain.
+    """One worker process while a snapshot is held open, in turns with another in a database where none is.
 
-    The queue is refilled while it drains, on the same processors. So the fair comparison, `ratio_to_free`, is to
-    a flow refilled in the same way without the snapshot; `ratio_to_drain_1` is to the drain that nobody refills.
+    A snapshot holds up only its own database; the two take turns of a few seconds, so that what the machine does in
+    ten minutes hits both alike. The queue is refilled while it drains, on the same processors, so the fair comparison,
+    `ratio_to_free`, is to the other; `ratio_to_drain_1` is to the drain that nobody refills.
     """
     seconds = ground.plan.hold_seconds
-    async with workers_on(ground.database, 1) as workers:
+    turn = min(_TURN_SECONDS, seconds / 4)
+    held: list[float] = []
+    free: list[float] = []
+    async with workers_on(ground.database, 1) as workers, ground.another() as other, workers_on(other.database, 1) as others:
         await warm(ground, workers)
+        await warm(other, others)
         ceiling, plain = await in_turns(ground.plan.rounds, lambda: claim_settle(ground), lambda: drain_rate(ground, workers))
-        free = await _flow(ground, workers, seconds / 2)
+        await other.sweep()
         async with held_snapshot(ground.database.url):
-            held = await _flow(ground, workers, seconds)
-    return _result(held, free, median(ceiling), median(plain))
+            for number in range(max(round(seconds / turn), 4)):
+                ground.note(f"{number * turn:g} of {seconds:g} s")
+                held.append(await _flow(ground, workers, turn))
+                free.append(await _flow(other, others, turn))
+    return _result(held, free, turn, median(ceiling), median(plain))
 
 
 @asynccontextmanager
@@ -58,23 +53,21 @@ async def held_snapshot(url: str) -> AsyncGenerator[None]:
         yield
 
 
-async def _flow(ground: Ground, workers: Workers, seconds: float) -> Flow:
-    """Keep the queue filled for so long, and note how many jobs are claimed; then let it run dry."""
-    ground.note(f"{seconds:g} s")
-    await ground.sweep()
+async def _flow(ground: Ground, workers: Workers, seconds: float) -> float:
+    """Keep the queue filled for so long, and tell how many jobs a second were claimed; then let it run dry."""
     await workers.idle()
     started = await claims(ground)
     feeder = _Feeder(ground, started)
     await feeder.feed()
     feeding = asyncio.create_task(feeder.run())
     try:
-        samples = await _watch(ground, workers, seconds)
+        rate = await _watch(ground, workers, seconds)
     finally:
         feeding.cancel()
         with suppress(asyncio.CancelledError):
             await feeding
     await until_ended(ground, workers, started + feeder.filled)
-    return Flow(samples, feeder.filled)
+    return rate
 
 
 class _Feeder:
@@ -89,7 +82,7 @@ class _Feeder:
         """Feed until cancelled."""
         while True:
             await self.feed()
-            await asyncio.sleep(_LOOK_EVERY / 10)
+            await asyncio.sleep(_LOOK_EVERY)
 
     async def feed(self) -> None:
         """Fill up what is missing. A cancel does not part the jobs from their being counted."""
@@ -101,22 +94,22 @@ class _Feeder:
         await self._ground.fill(self._chunk)
 
 
-async def _watch(ground: Ground, workers: Workers, seconds: float) -> list[tuple[float, int]]:
-    began = time.perf_counter()
-    samples = [(0.0, await claims(ground))]
-    while samples[-1][0] < seconds:
-        await asyncio.sleep(_LOOK_EVERY)
+async def _watch(ground: Ground, workers: Workers, seconds: float) -> float:
+    began, first = time.perf_counter(), await claims(ground)
+    while time.perf_counter() - began < seconds:
+        await asyncio.sleep(_LOOK_EVERY * 10)
         workers.require_alive()
-        claimed = await claims(ground)
-        samples.append((time.perf_counter() - began, claimed))
-    return samples
+    last = await claims(ground)
+    return (last - first) / (time.perf_counter() - began)
 
 
-def _result(held: Flow, free: Flow, ceiling: float, plain: float) -> Result:
-    first, last = held.per_s(0.0, 0.25), held.per_s(0.75, 1.0)
+def _result(held: Sequence[float], free: Sequence[float], turn: float, ceiling: float, plain: float) -> Result:
+    """`flat` is how the last quarter of the turns stands to the first, each measured by the other database's turn."""
+    ratios = [one / other for one, other in zip(held, free, strict=True)]
+    quarter = max(len(ratios) // 4, 1)
     return Result("drain_held_snapshot", {
-        "per_s": held.per_s(), "ratio": held.per_s() / ceiling, "ratio_to_drain_1": held.per_s() / plain,
-        "ratio_to_free": held.per_s() / free.per_s(), "flat": last / first, "first_quarter_per_s": first,
-        "last_quarter_per_s": last, "free_per_s": free.per_s(), "ceiling_per_s": ceiling,
-        "held_seconds": held.samples[-1][0], "jobs": held.filled,
+        "per_s": median(held), "ratio": median(held) / ceiling, "ratio_to_drain_1": median(held) / plain,
+        "ratio_to_free": median(ratios), "flat": median(ratios[-quarter:]) / median(ratios[:quarter]),
+        "first_quarter_per_s": median(held[:quarter]), "last_quarter_per_s": median(held[-quarter:]),
+        "free_per_s": median(free), "ceiling_per_s": ceiling, "held_seconds": turn * len(held),
     })  # fmt: skip

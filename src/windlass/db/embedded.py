@@ -41,7 +41,6 @@ _DEFAULTS = {
     "max_wal_size": "4GB",
     "checkpoint_timeout": "15min",
     "autovacuum_naptime": "5s",
-    "autovacuum_vacuum_cost_delay": "0",
     "jit": "off",
     "synchronous_commit": "on",
     "fsync": "on",

@@ -16,6 +16,7 @@ from windlass.model.errors import Disconnected
 _log = structlog.get_logger("windlass.chores")
 _DUE_LONGEST, _BLOCKED_LONGEST = 1.0, 5.0
 _RESCUE_EVERY, _SWEEP_EVERY, _SETTLING_DOWN = 2.0, 30.0, 8.0
+_SWEEP_SHARE = 30  # it may take one part in so many of the time: slow while a snapshot keeps dead leases
 _HISTORY_EVERY = 3600.0
 
 
@@ -76,7 +77,8 @@ class _Rescuer:
             self._not_before = now + min(_SETTLING_DOWN, self._lease / 2)
             raise
         if sweep:
-            self._sweep_at = now + min(_SWEEP_EVERY, self._lease)
+            took = time.monotonic() - now
+            self._sweep_at = now + max(min(_SWEEP_EVERY, self._lease), took * _SWEEP_SHARE)
         if found.silent or found.lost:
             _log.warning("workers were lost", workers=found.silent, jobs_taken_back=found.lost, jobs_ended=found.ended)
         return min(_RESCUE_EVERY, self._lease / 4)
