@@ -11,13 +11,13 @@ from windlass.bench._result import Result
 from windlass.bench._workers import workers_on
 from windlass.client import JobHandle
 
-_MOST, _LEAST, _WARM = 300, 50, 20
+_MOST, _LEAST, _WARM = 1000, 50, 20
 _PAUSES = (0.005, 0.020)
 _PATIENCE = 30.0
 
 
 async def latency(ground: Ground) -> Result:
-    """A few hundred single jobs with pauses between; their results, which are times, are read when all have run."""
+    """Many single jobs with pauses between; their results, which are times, are read when all have run."""
     async with workers_on(ground.database, 1):
         await _sample(ground, _WARM)
         waited = await _sample(ground, min(max(ground.plan.jobs // 20, _LEAST), _MOST))

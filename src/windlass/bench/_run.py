@@ -1,8 +1,9 @@
-"""A run: the ground made, each line measured in its turn, the ground gone, whatever happens in between."""
+"""A run: each line measured in its turn, on a ground of its own that is gone afterwards, whatever happens in between."""
 
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
 import uvloop
 
@@ -54,16 +55,23 @@ def _stop_once(task: "asyncio.Future[Report]", told: list[bool]) -> None:
 async def _measure(plan: Plan, server_url: str) -> Report:
     ceilings = Ceilings()
     with Telling(len(plan.names)) as telling:
-        async with ground_on(plan, server_url, telling.note, ceilings) as ground:
-            results = [await _line(ground, telling, name) for name in plan.names]
-            await _complete(ground)
-            postgres = await facts_of(ground.database)
+
+        def ground() -> AbstractAsyncContextManager[Ground]:
+            return ground_on(plan, server_url, telling.note, ceilings)
+
+        done = {name: await _line(ground, telling, name) for name in plan.order}
+        async with ground() as last:
+            await _complete(last)
+            postgres = await facts_of(last.database)
+    results = [done[name] for name in plan.names]
     return Report(plan, ceilings, results, machine(), postgres, await asyncio.to_thread(version))
 
 
-async def _line(ground: Ground, telling: Telling, name: str) -> Result:
+async def _line(ground: Callable[[], AbstractAsyncContextManager[Ground]], telling: Telling, name: str) -> Result:
+    """A line may leave millions of dead rows, and vacuum would clean up after it while the next one is measured."""
     telling.begin(name)
-    result = await LINES[name].measure(ground)
+    async with ground() as fresh:
+        result = await LINES[name].measure(fresh)
     telling.done()
     return result
 

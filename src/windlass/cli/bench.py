@@ -50,7 +50,7 @@ def measure(
     """Measure this database and this machine: the bare-SQL ceiling, Windlass on it in the same run, and their ratio.
 
     It works in a database of its own, on WINDLASS_DATABASE_URL's server or the embedded one, and drops it at the end.
-    All lines take about three minutes; `--only drain_1 --jobs 20000` takes a few seconds.
+    All lines take about four minutes; `--only drain_1 --jobs 20000` takes a few seconds.
     """
     chosen = _known(only or [])
     if chosen and hold_snapshot:
