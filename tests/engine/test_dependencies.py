@@ -1,6 +1,7 @@
 """Dependencies: B waits for A, and goes on in the commit that ends A."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -91,3 +92,31 @@ async def test_another_tenants_job_cannot_be_waited_for(enqueue, make_tenant):
     (foreign,) = await enqueue(tenant="other")
     with pytest.raises(UnknownJob):
         await enqueue(depends_on=(foreign,))
+
+
+async def test_a_long_line_is_canceled_to_its_end(db, enqueue, hand, view, noop):
+    (first,) = await enqueue()
+    last = first
+    for _ in range(300):
+        ((last, _),) = await engine.enqueue(db, [NewJob(noop, depends_on=(last,))])
+    worker = await hand()
+    (job,) = await worker.claim()
+    await worker.settle(job, status=AttemptStatus.FAILED, state=JobState.FAILED)
+    assert (await view(last)).status is JobState.CANCELED
+
+
+async def test_parents_that_end_in_many_ways_at_once_do_not_hold_each_other_up(db, enqueue, hand, view):
+    """Ends, cancels and rechecks of jobs that share children, all at the same moment: each is done, none is refused."""
+    worker = await hand()
+    tenant = await engine.reads.tenant_id(db, "default")
+    for _ in range(10):
+        parents = await enqueue(12)
+        jobs = {job.id: job for job in await worker.claim(12)}
+        children = [(await enqueue(depends_on=tuple(random.sample(parents, 4))))[0] for _ in range(24)]
+        work = [worker.settle(jobs[p], status=s, state=s) for p, s in zip(parents, ["succeeded", "failed"] * 6, strict=True)]
+        work += [engine.cancel(db, tenant, random.sample(children, 6), "no") for _ in range(4)]
+        work += [engine.recheck_blocked(db, 1.0) for _ in range(4)]
+        random.shuffle(work)
+        await asyncio.gather(*work)
+        assert {(await view(child)).status for child in children} <= {JobState.CANCELED, JobState.QUEUED}
+        await worker.settle(*await worker.claim(50))

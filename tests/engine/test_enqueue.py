@@ -1,15 +1,32 @@
 """Enqueue: a job comes to be, once, in the caller's transaction."""
 
 import asyncio
+import random
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
 from windlass import engine
-from windlass.db import Database
+from windlass.db import Database, Statement
 from windlass.model import JobState, NewJob
-from windlass.model.errors import InactiveDefinition, UnknownDefinition, UnknownJob, UnknownTenant
+from windlass.model.errors import InactiveDefinition, NotStorable, UnknownDefinition, UnknownJob, UnknownTenant
+
+_WAITS = Statement(
+    "tests.waits", "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"
+)
+_PLACES = Statement(
+    "tests.places",
+    """
+select count(*), count(distinct job_id)
+from (select job_id from windlass.queue union all select job_id from windlass.parked) p""",
+)
+
+
+async def test_jobs_that_come_due_while_they_are_stored_are_in_one_place_each(db, noop):
+    for milliseconds in (0, 1, 5, 20, 60):
+        await engine.enqueue(db, [NewJob(noop, delay=milliseconds / 1000) for _ in range(3000)])
+    assert tuple(await db.row(_PLACES)) == (15_000, 15_000)
 
 
 async def test_a_job_waits_in_the_queue(db, noop, view):
@@ -116,6 +133,9 @@ async def test_a_key_held_by_a_transaction_that_rolls_back_is_free_for_the_one_t
     holder = asyncio.create_task(hold())
     await holding.wait()
     waiter = asyncio.create_task(engine.enqueue(db, [NewJob(noop, dedupe_key="k")]))
+    async with asyncio.timeout(10):
+        while not await db.value(_WAITS):
+            await asyncio.sleep(0.01)
     let_go.set()
     await holder
     (job,) = await waiter
@@ -127,3 +147,39 @@ async def test_tenants_do_not_share_dedupe_keys(db, noop, make_tenant):
     await make_tenant("acme")
     one, two = await engine.enqueue(db, [NewJob(noop, dedupe_key="k"), NewJob(noop, dedupe_key="k", tenant="acme")])
     assert one.id != two.id
+
+
+async def test_who_finds_a_key_taken_and_stays_in_his_transaction_keeps_no_end_waiting(db, noop, hand, view):
+    (first,) = await engine.enqueue(db, [NewJob(noop, dedupe_key="k")])
+    worker = await hand()
+    (job,) = await worker.claim()
+    async with db.transaction() as tx, asyncio.timeout(10):
+        assert await engine.enqueue(tx, [NewJob(noop, dedupe_key="k")]) == [(first.id, True)]
+        await worker.settle(job)
+        assert (await view(first.id)).status is JobState.SUCCEEDED
+
+
+async def test_a_key_whose_window_has_passed_is_taken_by_one_of_many(db, noop, hand):
+    (first,) = await engine.enqueue(db, [NewJob(noop, dedupe_key="k", dedupe_window=0.05)])
+    worker = await hand()
+    await worker.settle(*await worker.claim())
+    assert (await engine.enqueue(db, [NewJob(noop, dedupe_key="k")]))[0] == (first.id, True)
+    await asyncio.sleep(0.06)
+    done = await asyncio.gather(*(engine.enqueue(db, [NewJob(noop, dedupe_key="k")]) for _ in range(20)))
+    assert len({one[0].id for one in done}) == 1
+    assert first.id not in {one[0].id for one in done}
+
+
+async def test_batches_with_the_same_keys_in_other_orders_do_not_hold_each_other_up(db, noop):
+    keys = [f"k{n}" for n in range(40)]
+    batches = [[NewJob(noop, dedupe_key=key) for key in random.sample(keys, len(keys))] for _ in range(8)]
+    done = await asyncio.gather(*(engine.enqueue(db, batch) for batch in batches))
+    assert len({one.id for batch in done for one in batch}) == len(keys)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["scheduled_for => 'infinity'", "delay => '101 years'", "max_attempts => 0", "max_attempts => 2147483647"]
+)
+async def test_numbers_and_times_beyond_all_bounds_are_refused_in_sql(db, noop, wrong):
+    with pytest.raises(NotStorable):
+        await db.rows(Statement("tests.wrong", f"select windlass.enqueue('noop', {wrong})"))

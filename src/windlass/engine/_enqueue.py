@@ -10,6 +10,7 @@ from windlass.model.errors import InactiveDefinition, UnknownDefinition, Unknown
 _ENQUEUE = statement(__file__, "enqueue")
 _ENQUEUE_ALIKE = statement(__file__, "enqueue_alike")
 _ENQUEUE_CAREFULLY = statement(__file__, "enqueue_carefully")
+_LOCK_KEYS = statement(__file__, "lock_keys")
 _WHY_NOT = statement(__file__, "enqueue_why_not")
 _CHUNK = 5000
 
@@ -84,8 +85,11 @@ async def _different(session: Session, jobs: Sequence[NewJob]) -> list[Row]:
 
 
 async def _carefully(tx: Tx, jobs: Sequence[NewJob]) -> list[Enqueued]:
-    """One by one, since a job may depend on, or have the dedupe key of, one before it."""
+    """One by one, since a job may have the dedupe key of one before it."""
     done: list[Enqueued] = []
+    keys = {f"{job.tenant}:{job.dedupe_key}" for job in jobs if job.dedupe_key is not None}
+    if len(keys) > 1:
+        await tx.rows(_LOCK_KEYS, list(keys))
     for job in jobs:
         window = None if job.dedupe_window is None else timedelta(seconds=job.dedupe_window)
         delay = None if job.delay is None else timedelta(seconds=job.delay)

@@ -1,83 +1,81 @@
 """Prune: history is partitioned by week, made ahead, and leaves by whole partitions.
 
-A partition that still has a waiting or running job is never dropped. The default partitions catch what falls
-outside all others (a clock that jumped): nothing accepted is refused for want of a partition.
+A partition that still has a waiting or running job, or one that ended lately, is never dropped. The default partitions
+catch what falls outside all others (a clock that jumped): nothing accepted is refused for want of a partition.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from windlass.db import Database, Statement, Tx, statement
-from windlass.model.errors import Disconnected, WindlassError
+import structlog
 
-_PARTITIONS = statement(__file__, "partitions")
+from windlass.db import Database, Statement, Tx, partitions, statement
+
+_log = structlog.get_logger("windlass.engine.prune")
+_OLDEST_STRAY = statement(__file__, "oldest_stray")
 _LIVE_BETWEEN = statement(__file__, "live_between")
+_LONGEST_RETENTION = statement(__file__, "longest_retention")
 _FORGET_WORKERS = statement(__file__, "forget_workers")
 _FORGET_KEYS = statement(__file__, "forget_keys")
-_LOCK = Statement("engine.partition_lock", "select pg_advisory_xact_lock(7743012202)")
 _NOW = Statement("engine.now", "select clock_timestamp()")
 _WEEKS_AHEAD = 4
-_PATIENCE = "set local lock_timeout = '300ms'"
+_TABLES = ("jobs", "attempts")
 ATTEMPT_DAYS = 30
-# Made beside the table and attached, which does not stop those who use it; what has strayed into the default
-# partition (it was missing when its week began) moves over, or the week could never be made.
-_MAKE = """
-create table windlass.{name} (like windlass.{table} including defaults including constraints including indexes);
-with strays as (
-  delete from windlass.{table}_default where {key} >= '{first}' and {key} < '{end}' returning *
-)
-insert into windlass.{name} select * from strays;
-alter table windlass.{table} attach partition windlass.{name} for values from ('{first}') to ('{end}')
-"""
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
-    """A week of a history table."""
+class Week:
+    """Seven days of both history tables, from a Monday on."""
 
-    table: str
     begins: date
 
-    @property
-    def name(self) -> str:
-        """As PostgreSQL knows it."""
-        return f"{self.table}_p{self.begins:%Y%m%d}"
-
-    @property
-    def key(self) -> str:
-        """The column that decides which week a row is of."""
-        return "id" if self.table == "jobs" else "job_id"
+    @classmethod
+    def of(cls, day: date) -> "Week":
+        """The week that a day lies in."""
+        return cls(day - timedelta(days=day.weekday()))
 
     @property
     def ends(self) -> date:
         """The first day after it."""
         return self.begins + timedelta(days=7)
 
+    def name(self, table: str) -> str:
+        """Its partition of a table, as PostgreSQL knows it."""
+        return f"{table}_p{self.begins:%Y%m%d}"
+
+    def stretch(self, table: str) -> partitions.Stretch:
+        """Its partition of a table, to be made."""
+        key = "id" if table == "jobs" else "job_id"
+        return partitions.Stretch(table, self.name(table), key, _first_id(self.begins), _first_id(self.ends))
+
 
 async def make_partitions(database: Database, ahead: int = _WEEKS_AHEAD) -> list[str]:
-    """Make this week's partitions and the next ones; answers the names of those made."""
-    now: datetime = await database.value(_NOW)
-    monday = now.date() - timedelta(days=now.weekday())
-    wanted = [Partition(t, monday + timedelta(weeks=w)) for w in range(ahead + 1) for t in ("jobs", "attempts")]
-    present = {row["name"] for row in await database.rows(_PARTITIONS)}
-    missing = [p for p in wanted if p.name not in present]
-    if not missing:
-        return []
-    async with database.transaction() as tx:
-        await tx.value(_LOCK)
-        present = {row["name"] for row in await tx.rows(_PARTITIONS)}
-        return await _make(tx, [p for p in missing if p.name not in present])
+    """Make this week's partitions and the next ones; answers the names of those made. A week that cannot be had now,
+    because somebody holds a lock, is made another time.
+    """
+    today: date = (await database.value(_NOW)).date()
+    present = set(await partitions.names(database, *_TABLES))
+    stray: datetime | None = await database.value(_OLDEST_STRAY)
+    week, made = Week.of(min(today, stray.date()) if stray else today), list[str]()
+    while week.begins <= today + timedelta(weeks=ahead):
+        if not {week.name(table) for table in _TABLES} <= present:
+            made += await partitions.attach(database, [week.stretch(table) for table in _TABLES])
+        week = Week(week.ends)
+    return made
 
 
 async def drop_old(database: Database, days: int = ATTEMPT_DAYS) -> list[str]:
-    """Drop the weeks that ended more than `days` ago and have no live job; answers their names."""
+    """Drop the weeks in which no job lives, and none ended in the last `days`, or in as many as a definition wants kept;
+    answers the names of what is gone.
+    """
+    days = max(days, await database.value(_LONGEST_RETENTION) or 0)
     now: datetime = await database.value(_NOW)
-    last = now.date() - timedelta(days=days)
+    kept_since = now - timedelta(days=days)
     dropped: list[str] = []
-    for begins in sorted({_begins(row["name"]) for row in await database.rows(_PARTITIONS)}):
-        if begins + timedelta(days=7) <= last:
-            dropped += await _drop_week(database, begins)
+    for begins in sorted({_begins(name) for name in await partitions.names(database, *_TABLES)}):
+        week = Week(begins)
+        if week.ends <= kept_since.date() and not await _is_needed(database, week, kept_since):
+            dropped += await _drop(database, week, kept_since)
     return dropped
 
 
@@ -87,31 +85,26 @@ async def forget(database: Database) -> None:
     await database.rows(_FORGET_KEYS)
 
 
-async def _make(tx: Tx, partitions: Sequence[Partition]) -> list[str]:
-    for p in partitions:
-        await tx.script(_MAKE.format(name=p.name, table=p.table, key=p.key, first=_first_id(p.begins), end=_first_id(p.ends)))
-    return [p.name for p in partitions]
+async def _is_needed(session: Database | Tx, week: Week, kept_since: datetime) -> bool:
+    return await session.value(_LIVE_BETWEEN, _first_id(week.begins), _first_id(week.ends), kept_since)
 
 
-async def _drop_week(database: Database, begins: date) -> list[str]:
-    """Both tables' week or neither. Waits only a moment for its locks: claims must never queue behind it."""
-    pair = [Partition("jobs", begins), Partition("attempts", begins)]
-    try:
-        async with database.transaction() as tx:
-            await tx.script(_PATIENCE)
-            present = {row["name"] for row in await tx.rows(_PARTITIONS)}
-            names = [p.name for p in pair if p.name in present]
-            for name in names:
-                await tx.script(f"lock table windlass.{name} in access exclusive mode")
-            if await tx.value(_LIVE_BETWEEN, _first_id(begins), _first_id(pair[0].ends)):
-                return []
-            for name in names:
-                await tx.script(f"drop table windlass.{name}")
-    except Disconnected:
-        raise
-    except WindlassError:
-        return []  # somebody reads it just now: next time
-    return names
+async def _drop(database: Database, week: Week, kept_since: datetime) -> list[str]:
+    """Both tables' week or neither. Retries are kept out of it before the last look, which is slow; all others only while
+    it goes.
+    """
+    present = set(await partitions.names(database, *_TABLES))
+    doomed = {table: week.name(table) for table in _TABLES if week.name(table) in present}
+    async with database.transaction() as tx:
+        if not await partitions.locked(tx, *((name, "exclusive") for name in doomed.values())):
+            _log.info("an old week stays for now: somebody uses it", week=str(week.begins))
+            return []
+        if await _is_needed(tx, week, kept_since):
+            return []
+        if not await partitions.drop(tx, doomed):
+            _log.info("an old week stays for now: somebody uses the table", week=str(week.begins))
+            return []
+    return list(doomed.values())
 
 
 def _begins(name: str) -> date:

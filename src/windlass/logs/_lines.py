@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
-from windlass.db import Database, Session, Statement, statement
+from windlass.db import Database, Session, Statement, partitions, statement
 from windlass.model import LogLine
-from windlass.model.errors import Disconnected, WindlassError
 
 _READ = statement(__file__, "read")
-_DAYS = statement(__file__, "days")
-_LOCK = Statement("logs.partition_lock", "select pg_advisory_xact_lock(7743012203)")
 _NOW = Statement("logs.now", "select clock_timestamp()")
 _COLUMNS = ("tenant_id", "job_id", "attempt", "seq", "at", "level", "message", "fields")
+_DROP_STRAYS = statement(__file__, "drop_strays")
+_TABLE = "job_logs"
 _LEVELS = ("debug", "info", "warning", "error")
 _DAYS_AHEAD = 3
 LOG_DAYS = 7
@@ -35,46 +34,33 @@ async def read(
 
 
 async def make_partitions(database: Database, ahead: int = _DAYS_AHEAD) -> list[str]:
-    """Make today's partition and the next ones; answers the names of those made."""
+    """Make today's partition and the next ones; answers the names of those made. A day that cannot be had now, because
+    somebody holds a lock, is made another time.
+    """
     now: datetime = await database.value(_NOW)
-    wanted = {_name(day): day for day in (now.date() + timedelta(days=n) for n in range(ahead + 1))}
-    if wanted.keys() <= {row["name"] for row in await database.rows(_DAYS)}:
-        return []
-    async with database.transaction() as tx:
-        await tx.value(_LOCK)
-        present = {row["name"] for row in await tx.rows(_DAYS)}
-        missing = {name: day for name, day in wanted.items() if name not in present}
-        for name, day in missing.items():
-            await tx.script(
-                f"create table windlass.{name} partition of windlass.job_logs "
-                f"for values from ('{day}T00:00:00Z') to ('{day + timedelta(days=1)}T00:00:00Z')"
-            )
-    return list(missing)
+    present = set(await partitions.names(database, _TABLE))
+    made: list[str] = []
+    for day in (now.date() + timedelta(days=n) for n in range(ahead + 1)):
+        if _name(day) not in present:
+            first, end = f"{day}T00:00:00Z", f"{day + timedelta(days=1)}T00:00:00Z"
+            made += await partitions.attach(database, [partitions.Stretch(_TABLE, _name(day), "at", first, end)])
+    return made
 
 
 async def drop_old(database: Database, days: int = LOG_DAYS) -> list[str]:
-    """Drop the days older than `days`; answers the names of those dropped."""
+    """Drop the days older than `days`, and what strayed from them; answers the names of those dropped."""
     now: datetime = await database.value(_NOW)
     dropped: list[str] = []
-    for row in await database.rows(_DAYS):
-        if _day(row["name"]) + timedelta(days=1) <= now.date() - timedelta(days=days):
-            dropped += await _drop(database, row["name"])
+    for name in await partitions.names(database, _TABLE):
+        if _day(name) + timedelta(days=1) <= now.date() - timedelta(days=days):
+            async with database.transaction() as tx:
+                dropped += [name] if await partitions.drop(tx, {_TABLE: name}) else []
+    await database.rows(_DROP_STRAYS, now - timedelta(days=days))
     return dropped
 
 
-async def _drop(database: Database, name: str) -> list[str]:
-    try:
-        async with database.transaction() as tx:
-            await tx.script(f"set local lock_timeout = '300ms'; drop table windlass.{name}")
-    except Disconnected:
-        raise
-    except WindlassError:
-        return []  # somebody reads it just now: next time
-    return [name]
-
-
 def _name(day: date) -> str:
-    return f"job_logs_p{day:%Y%m%d}"
+    return f"{_TABLE}_p{day:%Y%m%d}"
 
 
 def _day(name: str) -> date:

@@ -32,7 +32,8 @@ create function windlass.uuid7_time(id uuid) returns timestamptz language sql im
 
 create table windlass.tenants (
   id uuid primary key default windlass.uuid7(),
-  slug text not null unique check (slug ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+  -- Never like an id, since people name a tenant by either.
+  slug text not null unique check (slug ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and slug !~ '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$'),
   name text not null,
   weight int not null default 1 check (weight between 1 and 1000),
   created_at timestamptz not null default clock_timestamp()
@@ -253,23 +254,35 @@ create table windlass.job_logs (
 create index job_logs_of_job on windlass.job_logs (job_id, attempt, seq);
 create table windlass.job_logs_default partition of windlass.job_logs default;
 
+-- Locks a table of this schema until the end of the transaction, if that takes but a moment: those who use the table come
+-- to stand behind whoever waits for such a lock.
+create function windlass.lock_briefly(name text, mode text) returns boolean
+language plpgsql volatile set lock_timeout = '100ms' as $$
+begin
+  execute format('lock table only windlass.%I in %s mode', name, mode);
+  return true;
+exception when lock_not_available then
+  return false;
+end $$;
+
 -- Wakes whoever listens for these queues; a NOTIFY takes a global lock at commit, so only if somebody does.
 create function windlass.wake(queues bigint[]) returns void language sql volatile as $$
   select pg_notify('windlass', 'queue:' || l.queue_id)
   from (select distinct queue_id from windlass.listening where queue_id = any (queues)) l
 $$;
 
--- Ends jobs that wait (in queue or parked) without running them: one final row each, attempt 0.
+-- Ends jobs of a tenant that wait (in queue or parked) without running them: one final row each, attempt 0.
 -- Answers those it ended; a job that is claimed at the same moment is left alone.
-create function windlass.end_waiting(ids uuid[], ended_state text, reason text) returns setof uuid
+create function windlass.end_waiting(tenant uuid, ids uuid[], ended_state text, reason text) returns setof uuid
 language plpgsql volatile as $$
 declare
   ended uuid[];
 begin
+  -- See release_dependents: first these locks, in this order.
+  perform from windlass.parked p where p.job_id = any (ids) and p.tenant_id = tenant order by p.job_id for update;
   with asked as materialized (
     select j.id, j.queue_id, j.tenant_id, j.priority
-    from windlass.tenants t join windlass.jobs j on j.tenant_id = t.id and j.id = any (ids)
-    order by j.id
+    from windlass.jobs j where j.tenant_id = tenant and j.id = any (ids) order by j.id
   ), unqueued as (
     delete from windlass.queue q using asked a
     where q.queue_id = a.queue_id and q.tenant_id = a.tenant_id and q.priority = a.priority and q.job_id = a.id
@@ -299,30 +312,40 @@ create function windlass.free_dedupe(ids uuid[]) returns void language sql volat
   delete from windlass.dedupe where job_id = any (ids) and until <= clock_timestamp();
 $$;
 
--- What waited for these jobs: ready when the last of its parents has succeeded, canceled when one has not.
-create function windlass.release_dependents(parents uuid[], states text[]) returns void
+-- What waited for these jobs: ready when the last of its parents has succeeded, canceled when one has not, and so on
+-- down the line. `among` are the only ones to look at, if given.
+create function windlass.release_dependents(parents uuid[], states text[], among uuid[] default null) returns void
 language plpgsql volatile as $$
 declare
-  touched uuid[];
-  doomed record;
+  children uuid[];
 begin
-  with gone as (
-    delete from windlass.dependencies d using unnest(parents, states) p (id, state)
-    where d.depends_on = p.id and p.state = 'succeeded' returning d.job_id
-  )
-  select array_agg(distinct job_id) into touched from gone;
-  if touched is not null then
-    -- Two parents may end at the same moment in two transactions: the lock lets one of them go second, and
-    -- the look for remaining parents is a later statement, so that its snapshot is newer than the lock.
-    perform from windlass.parked where job_id = any (touched) order by job_id for update;
-    perform windlass.unpark_ready(touched);
-  end if;
-  for doomed in
-    select p.id, p.state, array_agg(d.job_id) as ids
-    from unnest(parents, states) p (id, state) join windlass.dependencies d on d.depends_on = p.id
-    where p.state <> 'succeeded' group by p.id, p.state
-  loop
-    perform windlass.end_waiting(doomed.ids, 'canceled', 'It depends on job ' || doomed.id || ', which ended ' || doomed.state || '.');
+  while cardinality(parents) > 0 loop
+    -- Before anything of them is changed they are locked, and in one order: others may end parents of the same jobs, or
+    -- cancel one of them, and each would hold what the other waits for. Of two parents that end at the same moment the
+    -- lock lets one go second, and its next statements see what the first one did.
+    select array_agg(l.job_id) into children from (
+      select p.job_id from windlass.parked p
+      where p.job_id = any (array(select d.job_id from windlass.dependencies d where d.depends_on = any (parents)))
+        and (among is null or p.job_id = any (among))
+      order by p.job_id for update) l;
+    exit when children is null;
+    delete from windlass.dependencies d using unnest(parents, states) e (id, state)
+    where e.state = 'succeeded' and d.depends_on = e.id and d.job_id = any (children);
+    perform windlass.unpark_ready(children);
+    with doomed as materialized (
+      select distinct on (d.job_id) d.job_id, 'It depends on job ' || e.id || ', which ended ' || e.state || '.' as reason
+      from unnest(parents, states) e (id, state) join windlass.dependencies d on d.depends_on = e.id
+      where e.state <> 'succeeded' and d.job_id = any (children) order by d.job_id, e.id
+    ), gone as (
+      delete from windlass.parked p using doomed d where p.job_id = d.job_id
+      returning p.job_id, p.tenant_id, p.definition_id, d.reason
+    ), recorded as (
+      insert into windlass.attempts (job_id, attempt, tenant_id, definition_id, state, finished_at, error)
+      select job_id, 0, tenant_id, definition_id, 'canceled', clock_timestamp(), reason from gone returning job_id
+    )
+    select array_agg(job_id), array_agg('canceled'::text), null::uuid[] into parents, states, among from recorded;
+    delete from windlass.dependencies where job_id = any (parents);
+    perform windlass.free_dedupe(parents);
   end loop;
 end $$;
 
@@ -332,16 +355,15 @@ declare
   queues bigint[];
 begin
   with ready as materialized (
-    select p.job_id, j.scheduled_for
+    select p.job_id, j.scheduled_for, coalesce(j.scheduled_for > clock_timestamp(), false) as later
     from windlass.parked p join windlass.jobs j on j.tenant_id = p.tenant_id and j.id = p.job_id
     where p.job_id = any (ids) and p.why = 'blocked'
       and not exists (select from windlass.dependencies d where d.job_id = p.job_id)
   ), later as (
     update windlass.parked p set why = 'scheduled', due_at = r.scheduled_for, since = clock_timestamp()
-    from ready r where p.job_id = r.job_id and r.scheduled_for > clock_timestamp()
+    from ready r where p.job_id = r.job_id and r.later
   ), now as (
-    delete from windlass.parked p using ready r
-    where p.job_id = r.job_id and (r.scheduled_for is null or r.scheduled_for <= clock_timestamp()) returning p.*
+    delete from windlass.parked p using ready r where p.job_id = r.job_id and not r.later returning p.*
   ), queued as (
     insert into windlass.queue (queue_id, tenant_id, priority, job_id, definition_id, attempt, max_attempts, flags)
     select queue_id, tenant_id, priority, job_id, definition_id, attempt, max_attempts, flags from now
@@ -372,44 +394,58 @@ declare
   _flags int := (enqueue_one.dedupe_key is not null)::int;
   _priority int;
   _attempts int;
+  _until timestamptz;
 begin
   select d.* into _def from windlass.effective_definitions d where d.key = enqueue_one.key;
   if not found then
-    raise exception using errcode = 'WL001', message = coalesce(enqueue_one.key, '(null)');
+    raise exception using errcode = 'WL001', detail = coalesce(enqueue_one.key, '(null)'), message = format(
+      'There is no definition %L. Start a worker with the code that has it, or look for its name in `windlass definitions ls`.',
+      enqueue_one.key);
   elsif not _def.is_active or _def.deleted_from_code then
-    raise exception using errcode = 'WL002', message = _def.key;
+    raise exception using errcode = 'WL002', detail = _def.key, message = format(
+      'The definition %L takes no jobs: it is switched off, or gone from the code.', _def.key);
   end if;
   select t.id into _tenant from windlass.tenants t where t.slug = enqueue_one.tenant;
   if not found then
-    raise exception using errcode = 'WL003', message = coalesce(enqueue_one.tenant, '(null)');
+    raise exception using errcode = 'WL003', detail = coalesce(enqueue_one.tenant, '(null)'), message = format(
+      'There is no tenant %L.', enqueue_one.tenant);
   end if;
   if jsonb_typeof(enqueue_one.payload) is distinct from 'object' then
-    raise exception using errcode = 'WL008', message = _def.key;
+    raise exception using errcode = 'WL008', detail = _def.key, message = format(
+      'The payload for %L must be a JSON object, such as ''{"user_id": 1}''.', _def.key);
   elsif octet_length(enqueue_one.payload::text) > 1048576 then
     raise exception using errcode = 'WL005', message =
       'The payload has ' || octet_length(enqueue_one.payload::text) || ' bytes; at most 1048576 can be stored.';
   end if;
+  if _due > clock_timestamp() + interval '100 years' then
+    raise exception using errcode = '22008', message = format('A job cannot wait until %s: at most 100 years.', _due);
+  elsif enqueue_one.max_attempts not between 1 and 32767 then
+    raise exception using errcode = '22003', message = format('max_attempts is %s: it must be from 1 to 32767.', enqueue_one.max_attempts);
+  end if;
   select q.id into _queue from windlass.queues q where q.name = _def.queue;
   _priority := coalesce(enqueue_one.priority, _def.priority);
   _attempts := coalesce(enqueue_one.max_attempts, _def.max_attempts);
+  _until := clock_timestamp() + coalesce(enqueue_one.dedupe_window, _def.dedupe_window_seconds * interval '1 second');
   id := windlass.uuid7();
   deduplicated := false;
 
   while enqueue_one.dedupe_key is not null loop
-    -- Waits for whoever holds the key in an open transaction, so the answer is never about a phantom.
-    insert into windlass.dedupe as held (tenant_id, key, job_id, until)
-    values (_tenant, enqueue_one.dedupe_key, enqueue_one.id, clock_timestamp()
-            + coalesce(enqueue_one.dedupe_window, _def.dedupe_window_seconds * interval '1 second'))
-    on conflict on constraint dedupe_pkey do update
-      set job_id = excluded.job_id, until = excluded.until, ended = false
-      where held.ended and held.until <= clock_timestamp();
-    exit when found;
-    select h.job_id into id from windlass.dedupe h where h.tenant_id = _tenant and h.key = enqueue_one.dedupe_key;
+    -- Looked up before it is asked for: the row of a live key must not be locked, for this transaction may stay open,
+    -- and the end of the job that holds the key would wait for it.
+    select h.job_id into id from windlass.dedupe h
+    where h.tenant_id = _tenant and h.key = enqueue_one.dedupe_key and not (h.ended and h.until <= clock_timestamp());
     if found then
       deduplicated := true;
       return;
     end if;
-    id := windlass.uuid7();  -- the holder let go between the two statements: once more
+    id := windlass.uuid7();
+    -- Waits for whoever has just taken the key in an open transaction, so the answer is never about a phantom.
+    insert into windlass.dedupe (tenant_id, key, job_id, until) values (_tenant, enqueue_one.dedupe_key, enqueue_one.id, _until)
+    on conflict do nothing;
+    exit when found;
+    update windlass.dedupe h set job_id = enqueue_one.id, until = _until, ended = false
+    where h.tenant_id = _tenant and h.key = enqueue_one.dedupe_key and h.ended and h.until <= clock_timestamp();
+    exit when found;  -- else the holder came or went between the statements: once more
   end loop;
 
   insert into windlass.jobs (id, tenant_id, definition_id, queue_id, priority, max_attempts, payload, source,
@@ -445,7 +481,7 @@ begin
   select i into missing from unnest(ids) i
   where not exists (select from windlass.jobs j where j.tenant_id = tenant and j.id = i) limit 1;
   if found then
-    raise exception using errcode = 'WL004', message = missing::text;
+    raise exception using errcode = 'WL004', detail = missing::text, message = format('There is no job %s in this tenant.', missing);
   end if;
 end $$;
 
@@ -474,12 +510,12 @@ begin
     return 0;
   end if;
   update windlass.parked
-  set due_at = clock_timestamp() + least(greatest(clock_timestamp() - since, interval '1 second'), interval '1 minute')
+  set due_at = clock_timestamp() + least(greatest(clock_timestamp() - since, interval '1 second'), interval '1 hour')
   where job_id = any (looked);
   select array_agg(distinct d.depends_on), array_agg(a.state order by d.depends_on) into parents, states
   from (select distinct depends_on from windlass.dependencies where job_id = any (looked)) d
   join windlass.attempts a on a.job_id = d.depends_on and a.state is not null;
-  perform windlass.release_dependents(parents, states);
+  perform windlass.release_dependents(parents, states, looked);
   perform windlass.unpark_ready(looked);
   return cardinality(looked);
 end $$;

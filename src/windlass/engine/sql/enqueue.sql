@@ -15,7 +15,8 @@ with given as materialized (
   left join windlass.tenants t on t.slug = g.tenant
   left join windlass.queues q on q.name = d.queue
 ), sound as materialized (
-  select windlass.uuid7() as id, given.* from given
+  -- Whether it is due is decided once: asked twice, the clock puts what is due in between into both places or neither.
+  select windlass.uuid7() as id, coalesce(due_at > clock_timestamp(), false) as later, given.* from given
   where not exists (select from given where definition_id is null or tenant_id is null or queue_id is null)
 ), asked as (
   insert into windlass.jobs (id, tenant_id, definition_id, queue_id, priority, max_attempts, payload,
@@ -26,19 +27,19 @@ with given as materialized (
 ), queued as (
   insert into windlass.queue (queue_id, tenant_id, priority, job_id, definition_id, attempt, max_attempts, flags)
   select queue_id, tenant_id, priority, id, definition_id, 0, max_attempts, 0
-  from sound where due_at is null or due_at <= clock_timestamp()
+  from sound where not later
 ), parked as (
   insert into windlass.parked (job_id, queue_id, tenant_id, priority, definition_id, attempt, max_attempts, flags, why, due_at)
   select id, queue_id, tenant_id, priority, definition_id, 0, max_attempts, 0, 'scheduled', due_at
-  from sound where due_at > clock_timestamp()
+  from sound where later
 ), woken as (
   -- A NOTIFY takes a global lock at commit: only when somebody waits for this queue.
   select pg_notify('windlass', 'queue:' || l.queue_id)
   from (select distinct queue_id from windlass.listening) l
-  where exists (select from sound s where s.queue_id = l.queue_id)
+  where exists (select from sound s where s.queue_id = l.queue_id and not s.later)
 ), hurried as (
   -- Those who promote look every second; what is due before that they must be told.
   select pg_notify('windlass', 'due')
-  where exists (select from sound where due_at > clock_timestamp() and due_at <= clock_timestamp() + interval '2 seconds')
+  where exists (select from sound where later and due_at <= clock_timestamp() + interval '2 seconds')
 )
 select id, (select count(*) from woken) + (select count(*) from hurried) as told from sound order by turn

@@ -13,7 +13,7 @@ select j.id, j.tenant_id, t.slug as tenant, d.key as definition_key,
        coalesce(f.error, e.error) as error, c.cost_cents, j.created_by,
        j.payload, f.result, l.progress, l.progress_note, l.cancel_reason,
        (select array_agg(x.depends_on) from windlass.dependencies x where x.job_id = j.id) as depends_on,
-       (select array_agg(k.id order by k.id) from windlass.jobs k where k.parent_id = j.id) as children
+       (select array_agg(k.id order by k.id) from windlass.jobs k where k.parent_id = j.id and k.tenant_id = j.tenant_id) as children
 from windlass.tenants t
 join windlass.jobs j on j.tenant_id = t.id and j.id = $2
 join windlass.definitions d on d.id = j.definition_id

@@ -29,7 +29,8 @@ with rare as (
                 when p.job_id is not null then p.why
                 when f.state is not null then f.state
                 else 'queued' end as status,
-           coalesce(l.attempt, p.attempt, q.attempt, f.attempt, 0) as attempt_count,
+           coalesce(l.attempt, p.attempt, q.attempt, nullif(f.attempt, 0),
+                    (select max(m.attempt) from windlass.attempts m where m.job_id = j.id), 0) as attempt_count,
            coalesce(l.max_attempts, p.max_attempts, q.max_attempts, j.max_attempts) as max_attempts,
            coalesce(l.claimed_at, f.started_at) as started_at, f.finished_at,
            coalesce(l.worker_id, f.worker_id) as worker_id, f.error, f.cost_cents

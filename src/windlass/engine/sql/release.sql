@@ -1,4 +1,4 @@
--- Gives jobs back unstarted: the attempt is not spent, and no trace is left.
+-- Gives jobs back unstarted: the attempt is not spent, and no trace is left; but one that was asked to cancel ends.
 -- $1 jobs, $2 lease numbers, ascending
 with back as (
   delete from windlass.leases l
@@ -7,8 +7,17 @@ with back as (
   returning l.*
 ), queued as (
   insert into windlass.queue (queue_id, tenant_id, priority, job_id, definition_id, attempt, max_attempts, flags)
-  select queue_id, tenant_id, priority, job_id, definition_id, attempt - 1, max_attempts, flags from back
+  select queue_id, tenant_id, priority, job_id, definition_id, attempt - 1, max_attempts, flags from back where cancel_reason is null
+), recorded as (
+  insert into windlass.attempts (job_id, attempt, tenant_id, definition_id, worker_id, status, state, started_at, finished_at, error)
+  select job_id, attempt, tenant_id, definition_id, worker_id, 'canceled', 'canceled', claimed_at, clock_timestamp(), cancel_reason
+  from back where cancel_reason is not null
+), freed as (
+  select windlass.free_dedupe(array_agg(job_id)) from back where cancel_reason is not null and flags & 1 = 1 having count(*) > 0
+), released as (
+  select windlass.release_dependents(array_agg(job_id), array_agg('canceled'::text)) from back where cancel_reason is not null
+  having count(*) > 0
 ), woken as (
-  select windlass.wake(array_agg(distinct queue_id)) from back having count(*) > 0
+  select windlass.wake(array_agg(distinct queue_id)) from back where cancel_reason is null having count(*) > 0
 )
-select count(*), (select count(*) from woken) from back
+select count(*), (select count(*) from woken) + (select count(*) from freed) + (select count(*) from released) as told from back

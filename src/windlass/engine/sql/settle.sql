@@ -1,4 +1,5 @@
--- Any end of an attempt: the job ends, or goes back to wait. Matches settle_succeeded.sql, and does more.
+-- Any end of an attempt: the job ends, or goes back to wait; one that was asked to cancel does not go back, even if its
+-- worker had not heard of that. Matches settle_succeeded.sql, and does more.
 -- $1 jobs, $2 lease numbers, ascending, $3 attempt statuses, $4 end states (null: goes back), $5 results, $6 errors,
 -- $7 seconds to wait, $8 whether the attempt is spent, $9 milliseconds run, $10 milliseconds since the end,
 -- $11 exit codes, $12 costs, $13 and $14 tails of output
@@ -9,7 +10,10 @@ with held as (
   returning l.*, width_bucket(l.no, $2::bigint[]) as place
 ), ended as materialized (
   select h.job_id, h.no, h.attempt, h.tenant_id, h.definition_id, h.worker_id, h.queue_id, h.priority, h.max_attempts, h.flags,
-         ($3::text[])[place] as status, ($4::text[])[place] as state, ($5::jsonb[])[place] as result, ($6::text[])[place] as error,
+         ($3::text[])[place] as status, ($5::jsonb[])[place] as result,
+         coalesce(($4::text[])[place], case when h.cancel_reason is not null then 'canceled' end) as state,
+         case when h.cancel_reason is null or ($4::text[])[place] is not null then ($6::text[])[place]
+              else concat_ws(E'\n', 'It was asked to cancel: ' || h.cancel_reason, ($6::text[])[place]) end as error,
          ($7::float8[])[place] as retry_after, ($8::boolean[])[place] as spent, ($9::float8[])[place] as ran_ms, ($10::float8[])[place] as ago_ms,
          ($11::int[])[place] as exit_code, ($12::bigint[])[place] as cost_cents, ($13::text[])[place] as stdout_tail, ($14::text[])[place] as stderr_tail
   from held h
