@@ -48,10 +48,13 @@ _WIPE = Statement(
 class Known:
     """What the model knows of a job."""
 
-    budget: int
+    each: int
     key: str | None
     state: JobState = JobState.QUEUED
     results: int = 0
+    attempts: int = 0
+    spent_before: int = 0
+    asked: bool = False
 
 
 @dataclass
@@ -161,12 +164,14 @@ class EngineMachine(RuleBasedStateMachine):
     def became(self, job: ClaimedJob, end: str) -> None:
         known = self.jobs[job.id]
         spent = job.attempt >= job.max_attempts
+        back = JobState.CANCELED if known.asked else JobState.QUEUED
+        known.asked = False
         known.state = {
             "succeeded": JobState.SUCCEEDED,
             "failed": JobState.FAILED,
-            "retry": JobState.DEAD_LETTER if spent else JobState.QUEUED,
-            "later": JobState.DEAD_LETTER if spent else JobState.SCHEDULED,
-        }.get(end, JobState.QUEUED)
+            "retry": JobState.DEAD_LETTER if spent else back,
+            "later": JobState.DEAD_LETTER if spent else back if back is JobState.CANCELED else JobState.SCHEDULED,
+        }.get(end, back)
         known.results += end == "succeeded"
 
     @precondition(lambda self: self.jobs)
@@ -176,6 +181,7 @@ class EngineMachine(RuleBasedStateMachine):
         became = self.do(engine.cancel(self.db, self.tenant, [job_id], "law"))
         state = self.jobs[job_id].state
         assert (job_id in became.asked) == (state is JobState.RUNNING)
+        self.jobs[job_id].asked |= job_id in became.asked
         assert (job_id in became.ended) == (not state.ended and state is not JobState.RUNNING)
 
     @precondition(lambda self: self.jobs)
@@ -184,10 +190,10 @@ class EngineMachine(RuleBasedStateMachine):
         job_id = data.draw(st.sampled_from(sorted(self.jobs)))
         known = self.jobs[job_id]
         taken = self.do(engine.retry(self.db, self.tenant, [job_id]))
-        assert (job_id in taken) == known.state.ended
+        key_is_free = known.key is None or all(job.state.ended for job in self.jobs.values() if job.key == known.key)
+        assert (job_id in taken) == (known.state.ended and key_is_free)
         if taken:
-            known.state, known.key = JobState.QUEUED, None
-            known.budget += 1000
+            known.state, known.spent_before, known.asked = JobState.QUEUED, known.attempts, False
 
     @rule()
     def time_passes(self) -> None:
@@ -218,11 +224,10 @@ class EngineMachine(RuleBasedStateMachine):
             known = self.jobs[job_id]
             places = row["queued"] + row["parked"] + row["leased"] + row["ended"]
             assert places == 1, f"{job_id} is in {places} places"
-            assert row["attempts"] <= known.budget
+            known.attempts = row["attempts"]
+            assert known.attempts <= known.spent_before + known.each
+            assert row["results"] == known.results, "a result was lost, or recorded by who no longer held the job"
             self.moved(known, JobState(row["state"]))
-            if known.state is not JobState.SUCCEEDED:
-                continue
-            assert row["results"] >= 1
 
     def moved(self, known: Known, now: JobState) -> None:
         """The engine may move a job further than the model knows (dependents, lost leases), but only as allowed."""
