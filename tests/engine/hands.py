@@ -1,5 +1,6 @@
 """Workers as the engine sees them: something that claims and settles, without a loop around it."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 from uuid import UUID
@@ -18,13 +19,18 @@ class Hand:
     claims: engine.Claim
 
     async def claim(self, want: int = 1, definitions=None) -> list[ClaimedJob]:
-        return await self.claims.take(self.db, want, definitions)
+        """As a worker does it: on a busy machine the head may seem slow, and then is looked at only after a rest."""
+        jobs = await self.claims.take(self.db, want, definitions)
+        while not jobs and (rest := self.claims.rest()) > 0:
+            await asyncio.sleep(rest)
+            jobs = await self.claims.take(self.db, want, definitions)
+        return jobs
 
     async def settle(self, *jobs: ClaimedJob, **told) -> set[int]:
-        return await engine.settle(self.db, [end_of(job, **told) for job in jobs])
+        return await engine.settle(self.db, self.id, [end_of(job, **told) for job in jobs])
 
     async def release(self, *jobs: ClaimedJob) -> None:
-        await engine.release(self.db, [held(job) for job in jobs])
+        await engine.release(self.db, self.id, [held(job) for job in jobs])
 
 
 def end_of(job: ClaimedJob, *, status=AttemptStatus.SUCCEEDED, state=JobState.SUCCEEDED, **told) -> Settled:

@@ -145,7 +145,7 @@ async def test_a_live_job_cannot_be_retried(db, tenant, enqueue, hand):
     worker = await hand()
     (job,) = await worker.claim()
     assert await engine.retry(db, tenant, [queued, running]) == frozenset()
-    await engine.settle(db, [failed(job, 60)])
+    await engine.settle(db, worker.id, [failed(job, 60)])
     assert await engine.retry(db, tenant, [running]) == frozenset()
 
 

@@ -72,7 +72,7 @@ async def test_counts_tell_places_not_history(db, tenant, one_of_each):
 async def test_the_try_in_progress_is_among_the_attempts(db, tenant, enqueue, hand):
     (job_id,) = await enqueue()
     worker = await hand()
-    await engine.settle(db, [failed((await worker.claim())[0])])
+    await engine.settle(db, worker.id, [failed((await worker.claim())[0])])
     await worker.claim()
     tries = await engine.reads.attempts(db, tenant, job_id)
     assert [(t.attempt_no, t.status) for t in tries] == [(1, "failed"), (2, "running")]

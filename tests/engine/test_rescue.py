@@ -41,7 +41,7 @@ async def test_a_worker_that_beats_keeps_its_jobs(db, hand, enqueue):
     (job,) = await worker.claim()
     await db.rows(_SILENT, worker.id, 20.0)
     assert await engine.workers.beat(db, worker.id, 1, 1)
-    assert await engine.extend(db, [held(job)]) == {job.lease}
+    assert await engine.extend(db, worker.id, [held(job)]) == {job.lease}
     assert (await engine.rescue(db, sweep=True)).lost == 0
     assert await worker.settle(job) == {job.lease}
 

@@ -6,6 +6,7 @@ import pytest
 
 from engine.hands import end_of, failed, held
 from windlass import engine
+from windlass.db import Statement
 from windlass.model import AttemptStatus, JobState
 
 
@@ -23,7 +24,7 @@ async def test_a_failed_try_waits_and_keeps_its_error(db, hand, enqueue, view):
     (job_id,) = await enqueue()
     worker = await hand()
     (job,) = await worker.claim()
-    await engine.settle(db, [failed(job, 3600)])
+    await engine.settle(db, worker.id, [failed(job, 3600)])
     seen = await view(job_id)
     assert (seen.status, seen.error, seen.attempt_count) == (JobState.SCHEDULED, "no", 1)
 
@@ -32,7 +33,7 @@ async def test_a_retry_at_once_is_claimable_at_once(db, hand, enqueue):
     await enqueue()
     worker = await hand()
     (job,) = await worker.claim()
-    await engine.settle(db, [failed(job)])
+    await engine.settle(db, worker.id, [failed(job)])
     (again,) = await worker.claim()
     assert (again.id, again.attempt) == (job.id, 2)
 
@@ -42,7 +43,7 @@ async def test_a_snooze_spends_nothing_and_leaves_no_trace(db, hand, enqueue, vi
     worker = await hand()
     for _ in range(5):
         (job,) = await worker.claim()
-        await engine.settle(db, [failed(job, spends_attempt=False)])
+        await engine.settle(db, worker.id, [failed(job, spends_attempt=False)])
     assert (await view(job_id)).attempt_count == 0
     assert await engine.reads.attempts(db, job.tenant_id, job_id) == []
 
@@ -76,10 +77,10 @@ async def test_a_late_worker_changes_nothing(db, hand, enqueue, view):
     await engine.workers.replace(db, late.id)
     (new,) = await other.claim()
     assert await late.settle(old, result='"late"') == set()
-    assert await engine.settle(db, [failed(old)]) == set()
+    assert await engine.settle(db, late.id, [failed(old)]) == set()
     await late.release(old)
-    await engine.progress(db, [(held(old), 0.9, "late")])
-    assert await engine.extend(db, [held(old)]) == set()
+    await engine.progress(db, late.id, [(held(old), 0.9, "late")])
+    assert await engine.extend(db, late.id, [held(old)]) == set()
     assert (await view(job_id)).progress is None
     assert await other.settle(new, result='"mine"') == {new.lease}
     assert (await view(job_id)).result == "mine"
@@ -97,12 +98,27 @@ async def test_the_same_worker_with_the_same_attempt_number_is_fenced_too(db, ha
     assert await worker.settle(new) == {new.lease}
 
 
+async def test_a_lease_number_that_is_given_out_twice_does_not_let_the_first_holder_write(db, hand, enqueue, view):
+    """A failover may lose commits, and with them how far the sequence was."""
+    (job_id,) = await enqueue()
+    late, other = await hand(), await hand()
+    (old,) = await late.claim()
+    await engine.workers.replace(db, late.id)
+    await db.value(Statement("tests.back", "select setval('windlass.lease_numbers', $1, false)"), old.lease)
+    (new,) = await other.claim()
+    assert new.lease == old.lease
+    assert await late.settle(old, result='"late"') == set()
+    await late.release(old)
+    assert await other.settle(new, result='"mine"') == {new.lease}
+    assert (await view(job_id)).result == "mine"
+
+
 async def test_one_of_many_racing_ends_counts(db, hand, enqueue):
     await enqueue()
     worker = await hand()
     (job,) = await worker.claim()
     ends = [end_of(job, result=str(n)) for n in range(10)] + [failed(job) for _ in range(10)]
-    told = await asyncio.gather(*(engine.settle(db, [end]) for end in ends))
+    told = await asyncio.gather(*(engine.settle(db, worker.id, [end]) for end in ends))
     assert sum(job.lease in held for held in told) == 1
     attempts = await engine.reads.attempts(db, job.tenant_id, job.id)
     assert len(attempts) == 1
@@ -115,6 +131,7 @@ async def test_a_batch_mixes_all_ends(db, hand, enqueue, view):
     a, b, c, d = (jobs[i] for i in ids)
     held = await engine.settle(
         db,
+        worker.id,
         [
             end_of(a, result="1"),
             failed(b, 60),

@@ -83,6 +83,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.jobs: dict[UUID, Known] = {}
         self.hands = [self.join() for _ in range(2)]
         self.true: dict[UUID, int] = {}
+        self.owner: dict[int, UUID] = {}
 
     def join(self) -> Hand:
         info = WorkerInfo(uuid4(), uuid4().hex, "h", 1, "0", ("default",), ("noop",), 1)
@@ -122,7 +123,7 @@ class EngineMachine(RuleBasedStateMachine):
             assert job.attempt <= job.max_attempts
             self.jobs[job.id].state = JobState.RUNNING
             hand.believes.append(job)
-            self.true[job.id] = job.lease
+            self.true[job.id], self.owner[job.lease] = job.lease, hand.id
 
     @precondition(lambda self: any(hand.believes for hand in self.hands))
     @rule(
@@ -135,10 +136,10 @@ class EngineMachine(RuleBasedStateMachine):
         if forget:
             hand.believes.remove(job)
         if end == "release":
-            self.do(engine.release(self.db, [Held(job.id, job.lease)]))
+            self.do(engine.release(self.db, self.owner[job.lease], [Held(job.id, job.lease)]))
             told = holds
         else:
-            told = job.lease in self.do(engine.settle(self.db, [self.settled(job, end)]))
+            told = job.lease in self.do(engine.settle(self.db, self.owner[job.lease], [self.settled(job, end)]))
         assert told == holds
         if holds:
             del self.true[job.id]

@@ -12,7 +12,7 @@ import pytest
 
 from windlass import engine
 from windlass.db import Database, Statement, statement
-from windlass.engine import _claim, _due, _enqueue, _lease, _settle
+from windlass.engine import _claim, _due, _enqueue, _lease, _settle, _shortcut
 from windlass.model import Definition
 
 HISTORY, BACKLOG, BATCH = 1_000_000, 500_000, 500
@@ -103,8 +103,8 @@ def rows_touched(plan: dict) -> int:
 
 
 CLAIM = "bigint,uuid[],int[],uuid[],int[],int,uuid,float8,uuid[]"
-SETTLE_SUCCEEDED = "uuid[],bigint[],jsonb[],float8[],float8[]"
-SETTLE = "uuid[],bigint[],text[],text[],jsonb[],text[],float8[],boolean[],float8[],float8[],int[],bigint[],text[],text[]"
+SETTLE_SUCCEEDED = "uuid[],bigint[],jsonb[],float8[],float8[],uuid"
+SETTLE = "uuid[],bigint[],text[],text[],jsonb[],text[],float8[],boolean[],float8[],float8[],int[],bigint[],text[],text[],uuid"
 ENQUEUE = "text[],text[],jsonb[],int[],float8[],timestamptz[],int[],text[],uuid[],text[],text[],text[]"
 
 
@@ -124,8 +124,10 @@ async def full(db: Database, request):
         plans = Plans(tx)
         for one, types in {
             _claim._CLAIM: CLAIM, _claim._DISCOVER: "bigint,uuid,int", _settle._SETTLE_SUCCEEDED: SETTLE_SUCCEEDED,
-            _settle._SETTLE: SETTLE, _enqueue._ENQUEUE: ENQUEUE, _lease._EXTEND: "uuid[],bigint[],float8",
-            _lease._RELEASE: "uuid[],bigint[]", _due._PROMOTE: "timestamptz,int", _due._NEXT_DUE: "text,timestamptz",
+            _settle._SETTLE: SETTLE, _enqueue._ENQUEUE: ENQUEUE, _lease._EXTEND: "uuid[],bigint[],float8,uuid",
+            _lease._RELEASE: "uuid[],bigint[],uuid", _due._PROMOTE: "timestamptz,int", _due._NEXT_DUE: "text,timestamptz",
+            _enqueue._ENQUEUE_ALIKE: "text,text,jsonb[],int,int,text,uuid,text,text,text",
+            _shortcut._ENQUEUE_KNOWN: "uuid,xid,uuid,bigint,int,int,jsonb,text,uuid,text,text,text",
         }.items():  # fmt: skip
             await plans.prepare(one, types)
         await tx.rows(_SEED_HISTORY, HISTORY)
@@ -138,10 +140,10 @@ async def test_every_hot_statement_touches_rows_in_proportion_to_its_batch(full)
     tx, plans = full
     queue = await tx.value(Statement("q", "select id from windlass.queues where name = 'default'"))
     tenant = await tx.value(Statement("t", "select id from windlass.tenants where slug = 'default'"))
-    nothing = [None] * BATCH
+    nothing, worker = [None] * BATCH, uuid4()
 
     async def claimed() -> tuple[list[UUID], list[int]]:
-        plan = await plans.run(_claim._CLAIM, queue, [tenant], *_HEAD, [BATCH], BATCH, uuid4(), 30.0, None)
+        plan = await plans.run(_claim._CLAIM, queue, [tenant], *_HEAD, [BATCH], BATCH, worker, 30.0, None)
         check("claim", plan)
         rows = await tx.rows(Statement("l", f"select job_id, no from windlass.leases order by no desc limit {BATCH}"))
         return [r[0] for r in rows], [r[1] for r in rows]
@@ -155,20 +157,27 @@ async def test_every_hot_statement_touches_rows_in_proportion_to_its_batch(full)
 
     check("discover", await plans.run(_claim._DISCOVER, queue, UUID(int=0), 1000), 20)
     jobs, leases = await claimed()
-    check("extend", await plans.run(_lease._EXTEND, jobs, leases, 30.0))
+    check("extend", await plans.run(_lease._EXTEND, jobs, leases, 30.0, worker))
     ones = [1.0] * BATCH
-    check("settle_succeeded", await plans.run(_settle._SETTLE_SUCCEEDED, jobs, leases, nothing, ones, ones))
+    check("settle_succeeded", await plans.run(_settle._SETTLE_SUCCEEDED, jobs, leases, nothing, ones, ones, worker))
     jobs, leases = await claimed()
     check("settle", await plans.run(
         _settle._SETTLE, jobs, leases, ["failed"] * BATCH, nothing, nothing, ["no"] * BATCH, [60.0] * BATCH, [True] * BATCH,
-        ones, ones, nothing, nothing, nothing, nothing,
+        ones, ones, nothing, nothing, nothing, nothing, worker,
     ))  # fmt: skip
     jobs, leases = await claimed()
-    check("release", await plans.run(_lease._RELEASE, jobs, leases))
+    check("release", await plans.run(_lease._RELEASE, jobs, leases, worker))
     check("enqueue", await plans.run(
         _enqueue._ENQUEUE, ["noop"] * BATCH, ["default"] * BATCH, ["{}"] * BATCH, nothing, nothing, nothing, nothing, nothing,
         nothing, ["manual"] * BATCH, nothing, nothing,
     ))  # fmt: skip
+    check("enqueue_alike", await plans.run(
+        _enqueue._ENQUEUE_ALIKE, "noop", "default", ["{}"] * BATCH, None, None, None, None, "manual", None, None,
+    ))  # fmt: skip
+    known = await tx.row(_shortcut._KNOWN, "noop", "default")
+    check("enqueue_known", await plans.run(
+        _shortcut._ENQUEUE_KNOWN, known[0], str(known[1]), *known[2:], "{}", None, None, "manual", None, None,
+    ), 10)  # fmt: skip
     check("promote", await plans.run(_due._PROMOTE, "1970-01-01Z", BATCH))
     check("next_due", await plans.run(_due._NEXT_DUE, "scheduled", "1970-01-01Z"), 5)
     # Pages per job, all indexes included: a plan that walks a backlog needs thousands of times that.

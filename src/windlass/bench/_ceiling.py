@@ -46,7 +46,7 @@ async def _work_off(ground: Ground, claims: Tx, settles: Tx) -> None:
 async def _settle(settles: Tx, rows: Sequence[Row]) -> None:
     jobs, numbers = [row["job_id"] for row in rows], [row["no"] for row in rows]
     zeros = [0.0] * len(rows)
-    await settles.value(_SETTLE, jobs, numbers, [None] * len(rows), zeros, zeros)
+    await settles.value(_SETTLE, jobs, numbers, [None] * len(rows), zeros, zeros, _NOBODY)
 
 
 async def insert_commit(ground: Ground) -> float:

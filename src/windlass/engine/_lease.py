@@ -28,20 +28,20 @@ class Rescued(NamedTuple):
     any_dead: bool = False
 
 
-async def extend(session: Session, held: Sequence[Held], lease_seconds: float = LEASE_SECONDS) -> set[int]:
-    """Renew these leases; answers the numbers of those still held."""
+async def extend(session: Session, worker_id: UUID, held: Sequence[Held], lease_seconds: float = LEASE_SECONDS) -> set[int]:
+    """Renew these leases of a worker; answers the numbers of those still held."""
     ascending = sorted(held, key=_BY_LEASE)
-    rows = await session.rows(_EXTEND, [h.job_id for h in ascending], [h.lease for h in ascending], lease_seconds)
+    rows = await session.rows(_EXTEND, [h.job_id for h in ascending], [h.lease for h in ascending], lease_seconds, worker_id)
     return {row[0] for row in rows}
 
 
-async def release(session: Session, held: Sequence[Held]) -> None:
+async def release(session: Session, worker_id: UUID, held: Sequence[Held]) -> None:
     """Give jobs back that were not started; their attempt is not spent."""
     ascending = sorted(held, key=_BY_LEASE)
-    await session.row(_RELEASE, [h.job_id for h in ascending], [h.lease for h in ascending])
+    await session.row(_RELEASE, [h.job_id for h in ascending], [h.lease for h in ascending], worker_id)
 
 
-async def progress(session: Session, said: Sequence[tuple[Held, float, str | None]]) -> None:
+async def progress(session: Session, worker_id: UUID, said: Sequence[tuple[Held, float, str | None]]) -> None:
     """Note how far jobs say they are."""
     ascending = sorted(said, key=lambda one: one[0].lease)
     await session.rows(
@@ -50,6 +50,7 @@ async def progress(session: Session, said: Sequence[tuple[Held, float, str | Non
         [held.lease for held, _, _ in ascending],
         [fraction for _, fraction, _ in ascending],
         [note for _, _, note in ascending],
+        worker_id,
     )
 
 

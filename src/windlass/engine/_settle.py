@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from operator import attrgetter
+from uuid import UUID
 
 from windlass.db import Session, statement
 from windlass.model import Settled
@@ -12,8 +13,8 @@ _SETTLE_SUCCEEDED = statement(__file__, "settle_succeeded")
 _BY_LEASE = attrgetter("lease")
 
 
-async def settle(session: Session, batch: Sequence[Settled]) -> set[int]:
-    """Write these ends; answers the lease numbers that were still held. The others were lost: nothing of
+async def settle(session: Session, worker_id: UUID, batch: Sequence[Settled]) -> set[int]:
+    """Write these ends of a worker's attempts; answers the lease numbers that were still held. The others were lost: nothing of
     theirs was written, for somebody else has the job now.
     """
     ascending = sorted(batch, key=_BY_LEASE)
@@ -21,13 +22,13 @@ async def settle(session: Session, batch: Sequence[Settled]) -> set[int]:
     rest = [one for one in ascending if not one.lean]
     held: set[int] = set()
     if lean:
-        held |= await _settle_succeeded(session, lean)
+        held |= await _settle_succeeded(session, worker_id, lean)
     if rest:
-        held |= await _settle_any(session, rest)
+        held |= await _settle_any(session, worker_id, rest)
     return held
 
 
-async def _settle_succeeded(session: Session, batch: Sequence[Settled]) -> set[int]:
+async def _settle_succeeded(session: Session, worker_id: UUID, batch: Sequence[Settled]) -> set[int]:
     now = time.monotonic()
     numbers = await session.value(
         _SETTLE_SUCCEEDED,
@@ -36,11 +37,12 @@ async def _settle_succeeded(session: Session, batch: Sequence[Settled]) -> set[i
         [one.result for one in batch],
         [one.ran_ms for one in batch],
         [(now - one.ended) * 1000 for one in batch],
+        worker_id,
     )
     return set(numbers or ())
 
 
-async def _settle_any(session: Session, batch: Sequence[Settled]) -> set[int]:
+async def _settle_any(session: Session, worker_id: UUID, batch: Sequence[Settled]) -> set[int]:
     now = time.monotonic()
     numbers = await session.value(
         _SETTLE,
@@ -58,5 +60,6 @@ async def _settle_any(session: Session, batch: Sequence[Settled]) -> set[int]:
         [one.cost_cents for one in batch],
         [one.stdout_tail for one in batch],
         [one.stderr_tail for one in batch],
+        worker_id,
     )
     return set(numbers or ())

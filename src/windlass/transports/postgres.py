@@ -109,11 +109,11 @@ class PostgresTransport:
 
     async def settle(self, batch: Sequence[Settled]) -> set[int]:
         """Write these ends."""
-        return await engine.settle(self._database, batch)
+        return await engine.settle(self._database, self._me, batch)
 
     async def release(self, held: Sequence[Held]) -> None:
         """Give jobs back."""
-        await engine.release(self._database, held)
+        await engine.release(self._database, self._me, held)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Enqueue children."""
@@ -125,7 +125,7 @@ class PostgresTransport:
 
     async def progress(self, said: Sequence[tuple[Held, float, str | None]]) -> None:
         """Note how far jobs say they are."""
-        await engine.progress(self._database, said)
+        await engine.progress(self._database, self._me, said)
 
     async def beat(self, running: int, rss_bytes: int, renew: Sequence[Held]) -> Pulse:
         """A heartbeat, on a connection of its own."""
@@ -133,7 +133,7 @@ class PostgresTransport:
             self._beat_database = await Database.open(self._database.url, size=1, pinned=True)
         database = self._beat_database
         alive = await engine.workers.beat(database, self._me, running, rss_bytes)
-        held = await engine.extend(database, renew, self._lease) if renew else set[int]()
+        held = await engine.extend(database, self._me, renew, self._lease) if renew else set[int]()
         cancels = {no: reason for _, no, reason in await engine.workers.to_cancel(database, self._me)}
         return Pulse(alive, frozenset(h.lease for h in renew if h.lease not in held), cancels)
 

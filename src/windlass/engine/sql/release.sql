@@ -1,9 +1,9 @@
 -- Gives jobs back unstarted: the attempt is not spent, and no trace is left; but one that was asked to cancel ends.
--- $1 jobs, $2 lease numbers, ascending
+-- $1 jobs, $2 lease numbers, ascending, $3 worker
 with back as (
   delete from windlass.leases l
   where l.job_id = any ($1::uuid[]) and l.no = ($2::bigint[])[width_bucket(l.no, $2::bigint[])]
-    and l.job_id = ($1::uuid[])[width_bucket(l.no, $2::bigint[])]
+    and l.job_id = ($1::uuid[])[width_bucket(l.no, $2::bigint[])] and l.worker_id = $3
   returning l.*
 ), queued as (
   insert into windlass.queue (queue_id, tenant_id, priority, job_id, definition_id, attempt, max_attempts, flags)

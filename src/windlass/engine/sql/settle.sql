@@ -2,11 +2,11 @@
 -- worker had not heard of that. Matches settle_succeeded.sql, and does more.
 -- $1 jobs, $2 lease numbers, ascending, $3 attempt statuses, $4 end states (null: goes back), $5 results, $6 errors,
 -- $7 seconds to wait, $8 whether the attempt is spent, $9 milliseconds run, $10 milliseconds since the end,
--- $11 exit codes, $12 costs, $13 and $14 tails of output
+-- $11 exit codes, $12 costs, $13 and $14 tails of output, $15 worker
 with held as (
   delete from windlass.leases l
   where l.job_id = any ($1::uuid[]) and l.no = ($2::bigint[])[width_bucket(l.no, $2::bigint[])]
-    and l.job_id = ($1::uuid[])[width_bucket(l.no, $2::bigint[])]
+    and l.job_id = ($1::uuid[])[width_bucket(l.no, $2::bigint[])] and l.worker_id = $15
   returning l.*, width_bucket(l.no, $2::bigint[]) as place
 ), ended as materialized (
   select h.job_id, h.no, h.attempt, h.tenant_id, h.definition_id, h.worker_id, h.queue_id, h.priority, h.max_attempts, h.flags,
