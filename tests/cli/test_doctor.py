@@ -38,6 +38,13 @@ def test_a_listen_url_that_leads_nowhere_is_wrong(windlass_url):
     assert told.err == ""
 
 
+def test_a_listen_url_that_is_none_is_wrong(windlass_url):
+    told = run("doctor", WINDLASS_LISTEN_URL="postgresql://localhost:abc/x")
+    assert told.status == 1
+    assert "✗ wake-ups     The listen URL (WINDLASS_LISTEN_URL) is wrong" in told.out
+    assert "Traceback" not in told.err
+
+
 async def test_what_waits_in_vain_is_found(shop_url, db):
     run("enqueue", "greet")
     await db.rows(Statement("tests.dead", _A_WORKER_THAT_FELL_SILENT))

@@ -6,7 +6,10 @@ leaves as one of `windlass.model.errors`. It knows nothing of jobs.
 
 from windlass.db import embedded, migrate
 from windlass.db._database import Database, Row, Session, Tx
+from windlass.db._errors import refusal
 from windlass.db._listen import MISSED, Listener
 from windlass.db._statement import Statement, statement
 
-__all__ = ["MISSED", "Database", "Listener", "Row", "Session", "Statement", "Tx", "embedded", "migrate", "statement"]
+__all__ = [
+    "MISSED", "Database", "Listener", "Row", "Session", "Statement", "Tx", "embedded", "migrate", "refusal", "statement",
+]  # fmt: skip

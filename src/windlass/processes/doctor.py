@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from windlass import engine
 from windlass.db import Database, Listener, Row, Statement, migrate, statement
-from windlass.model.errors import WindlassError
+from windlass.model.errors import Disconnected, WindlassError
 from windlass.settings import Settings
 
 _SERVER = statement(__file__, "server")
@@ -60,7 +60,7 @@ async def examine(settings: Settings, url: str) -> list[Finding]:
     try:
         database = await Database.open(url, size=2)
     except WindlassError as problem:
-        advice = "start it, or put WINDLASS_DATABASE_URL right"
+        advice = "start it, or put WINDLASS_DATABASE_URL right" if isinstance(problem, Disconnected) else None
         return [Finding("database", "error", str(problem), advice), *_disk(settings)]
     try:
         return [*await _examine(settings, database), *_disk(settings)]
