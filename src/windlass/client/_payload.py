@@ -116,7 +116,10 @@ class SchemaPayload:
 
     def decode(self, text: str) -> dict[str, object]:
         """JSON text as a dictionary that fits the schema."""
-        value = orjson.loads(text)
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError as problem:
+            raise BadPayload(self.key, [("", f"it cannot be read: {problem}")]) from problem
         errors = [("/".join(str(step) for step in e.instance_path), e.message) for e in self._validator.iter_errors(value)]
         if errors or not isinstance(value, dict):
             raise BadPayload(self.key, errors or [("", "it is not an object")])
