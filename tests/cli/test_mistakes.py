@@ -31,6 +31,12 @@ USAGE = [
     (["enqueue", "greet", "--tenant", "a\tb"], "printable"),
     (["worker"], "--app"),
     (["worker", "-A", "shop:app", "--processes", "0"], "--processes"),
+    (["worker", "-A", "nonsense"], "write module:attribute"),
+    (["worker", "-A", "nonsense", "--processes", "2"], "write module:attribute"),
+    (["up", "-A", ":app"], "write module:attribute"),
+    (["worker", "-A", "shop:app", "--queues", "a b"], "'a b' cannot be a queue"),
+    (["worker", "-A", "shop:app", "--queues", "mail," + "x" * 64], "cannot be a queue"),
+    (["worker", "-A", "shop:app", "--queues", " ,"], "names no queue"),
 ]
 FAILURES = [
     (["jobs", "show", UNKNOWN], f"There is no job {UNKNOWN}"),
@@ -42,8 +48,8 @@ FAILURES = [
     (["worker", "-A", "shop:greets"], "has no 'greets'"),
     (["worker", "-A", "shop:time"], "not a Windlass app"),
     (["worker", "-A", "broken_shop:app"], "broken_shop.py, line 5"),
-    (["worker", "-A", "nonsense", "--processes", "2"], "write -A module:attribute"),
-    (["up", "-A", "nonsense"], "write -A module:attribute"),
+    (["up", "-A", "no.such.module:app"], "cannot be found"),
+    (["enqueue", "greet", "--tenant", "nobody"], "There is no tenant 'nobody'"),
 ]
 DATABASES = [
     ("postgresql://127.0.0.1:1/x", "Is it running"),

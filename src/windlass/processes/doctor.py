@@ -17,6 +17,7 @@ from windlass.settings import Settings
 _SERVER = statement(__file__, "server")
 _NOTIFY = statement(__file__, "notify")
 _UNHANDLED = statement(__file__, "unhandled")
+_IDLE_QUEUES = statement(__file__, "idle_queues")
 _BLOCKED = statement(__file__, "blocked")
 _OLDEST_SNAPSHOT = statement(__file__, "oldest_snapshot")
 _PARTITIONS = statement(__file__, "partitions")
@@ -222,6 +223,14 @@ async def _unhandled(patient: Patient) -> "Found":
     return "warning", f"no worker that lives handles {told}", "start a worker with the application that defines them"
 
 
+async def _queues(patient: Patient) -> "Found":
+    rows = await patient.database.rows(_IDLE_QUEUES, _SILENT_SECONDS)
+    if not rows:
+        return "ok", "definitions send jobs to every queue that workers look into", None
+    told = f"workers look into {_named([row['queue'] for row in rows])}, where no definition sends jobs"
+    return "warning", told, "see whether their --queues are spelt as the definitions' queue="
+
+
 async def _blocked(patient: Patient) -> "Found":
     found = await patient.database.row(_BLOCKED)
     assert found is not None
@@ -279,6 +288,7 @@ _MIGRATED: dict[str, Look] = {
     "partitions": _partitions,
     "workers": _workers,
     "definitions": _unhandled,
+    "queues": _queues,
     "blocked": _blocked,
     "dead rows": _dead_rows,
 }
