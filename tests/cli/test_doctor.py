@@ -11,7 +11,16 @@ def test_a_healthy_database_has_nothing_wrong(shop_url):
         told = run("doctor")
     assert told.status == 0
     assert "✗" not in told.out
-    for line in ("✓ database", "✓ settings", "✓ wake-ups", "✓ migrations", "✓ partitions", "✓ workers", "✓ definitions"):
+    for line in (
+        "✓ database",
+        "✓ settings",
+        "✓ wake-ups",
+        "✓ migrations",
+        "✓ partitions",
+        "✓ workers",
+        "✓ definitions",
+        "✓ queues",
+    ):
         assert f"\n{line}" in f"\n{told.out}"
 
 

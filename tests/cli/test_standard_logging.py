@@ -1,6 +1,7 @@
 """What is said by standard `logging` in a worker: in the job's log, and on stderr if it is a warning or worse."""
 
 import json
+import signal
 
 import pytest
 
@@ -27,6 +28,8 @@ def test_what_a_job_logs_is_in_its_log(shop_url):
     with Running("worker", "-A", "shop:app") as working:
         working.wait_for("worker started")
         job_id = run("enqueue", "careless", "--wait").id
+        working.tell(signal.SIGTERM)
+        assert working.ended() == 0
     told = [line.split(" ", 1)[1] for line in run("jobs", "logs", job_id).out.splitlines()]
     assert "info a library's chatter logger=library" in told
     assert "warning a library's warning logger=library" in told
