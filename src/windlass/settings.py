@@ -35,7 +35,9 @@ class Settings:
 
 
 def load_settings(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
-    """Read the environment and `windlass.toml`; raises NotConfigured with every problem at once."""
+    """Read the environment and `windlass.toml`; raises NotConfigured with every problem at once. What is empty counts
+    as not set.
+    """
     environ = os.environ if environ is None else environ
     told = _from_file((directory or Path.cwd()) / "windlass.toml") | _from_environment(environ)
     problems = [f"unknown setting {name!r}" for name in told if name not in _NAMES]
@@ -43,39 +45,49 @@ def load_settings(environ: Mapping[str, str] | None = None, directory: Path | No
     log_format = told.pop("log_format", "console")
     if log_format not in {"json", "console"}:
         problems.append(f"log_format is {log_format!r}: it can be json or console")
+    home = _home(told.pop("home", None) or _default_home(environ), problems)
     if problems:
         msg = "The settings are wrong: " + "; ".join(problems) + "."
         raise NotConfigured(msg)
-    home = Path(told.pop("home", "") or _default_home(environ)).expanduser().absolute()
-    kept = {name: value for name, value in told.items() if value}
-    return Settings(home=home, port=port, log_format=log_format, **kept)  # pyright: ignore[reportArgumentType]
+    return Settings(home=home, port=port, log_format=log_format, **told)  # pyright: ignore[reportArgumentType]
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """`WINDLASS_X`, and `WINDLASS_X_FILE` for secrets, which wins over nothing but absence."""
-    told = {name: environ[f"WINDLASS_{name.upper()}"] for name in _NAMES if f"WINDLASS_{name.upper()}" in environ}
+    told = {name: value for name in _NAMES if (value := environ.get(f"WINDLASS_{name.upper()}"))}
     for name in _SECRETS - told.keys():
-        path = environ.get(f"WINDLASS_{name.upper()}_FILE")
-        if path:
+        if path := environ.get(f"WINDLASS_{name.upper()}_FILE"):
             told[name] = _secret(path)
     return told
 
 
 def _secret(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError as problem:
-        msg = f"The secret file {path} cannot be read: {problem.strerror}."
-        raise NotConfigured(msg) from problem
+    secret = _read(Path(path), "secret file").strip()
+    if not secret:
+        msg = f"The secret file {path} is empty."
+        raise NotConfigured(msg)
+    return secret
 
 
 def _from_file(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        return {name: str(value) for name, value in tomllib.loads(path.read_text()).items()}
-    except (tomllib.TOMLDecodeError, OSError) as problem:
+        told = tomllib.loads(_read(path, "file"))
+    except tomllib.TOMLDecodeError as problem:
         msg = f"{path} cannot be read: {problem}."
+        raise NotConfigured(msg) from problem
+    return {name: text for name, value in told.items() if (text := str(value))}
+
+
+def _read(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as problem:
+        msg = f"The {what} {path} cannot be read: {problem.strerror}."
+        raise NotConfigured(msg) from problem
+    except UnicodeDecodeError as problem:
+        msg = f"The {what} {path} cannot be read: it is not UTF-8 text."
         raise NotConfigured(msg) from problem
 
 
@@ -84,6 +96,14 @@ def _port(text: str, problems: list[str]) -> int:
         return int(text)
     problems.append(f"port is {text!r}: it must be a number from 0 to 65535")
     return 0
+
+
+def _home(told: str | Path, problems: list[str]) -> Path:
+    try:
+        return Path(told).expanduser().absolute()
+    except RuntimeError:
+        problems.append(f"home is {str(told)!r}: there is no such user")
+        return Path(told)
 
 
 def _default_home(environ: Mapping[str, str]) -> Path:

@@ -1,4 +1,4 @@
-"""What a process says about itself: structured logs on stderr."""
+"""What a process says about itself: structured logs on stderr, standard `logging` among them."""
 
 import logging
 import sys
@@ -32,3 +32,27 @@ def configure_logs(log_format: str, level: int = logging.INFO) -> None:
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def route_standard_logging() -> None:
+    """Let what is said by standard `logging` be told as the rest is, if it is a warning or worse; what is said from INFO on
+    reaches other handlers, of which the jobs' log is one. An application that has set up logging itself keeps what it set.
+    """
+    root = logging.getLogger()
+    if root.handlers or root.level != logging.WARNING:
+        return
+    root.setLevel(logging.INFO)
+    root.addHandler(_Routed(logging.WARNING))
+
+
+class _Routed(logging.Handler):
+    """Hands records over to structured logging."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell a record; one that cannot be formatted is told on stderr, as `logging` does."""
+        log = structlog.get_logger(record.name)
+        say = log.error if record.levelno >= logging.ERROR else log.warning
+        try:
+            say(record.getMessage(), logger=record.name, **({"exc_info": record.exc_info} if record.exc_info else {}))
+        except Exception:
+            self.handleError(record)

@@ -1,6 +1,8 @@
 """The application of these tests."""
 
 import asyncio
+import gc
+import logging
 import time
 
 from windlass import Fail, JobContext, Windlass
@@ -35,3 +37,16 @@ def stuck(seconds: float = 60) -> None:
 @app.job
 async def blocked(ctx: JobContext, seconds: float = 60) -> None:
     time.sleep(seconds)
+
+
+@app.job
+async def careless() -> None:
+    async def fail() -> None:
+        raise RuntimeError("nobody looked")
+
+    task = asyncio.create_task(fail())
+    await asyncio.wait([task])
+    del task
+    gc.collect()
+    logging.getLogger("library").info("a library's chatter")
+    logging.getLogger("library").warning("a library's %s", "warning")

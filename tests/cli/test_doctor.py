@@ -11,7 +11,16 @@ def test_a_healthy_database_has_nothing_wrong(shop_url):
         told = run("doctor")
     assert told.status == 0
     assert "✗" not in told.out
-    for line in ("✓ database", "✓ settings", "✓ wake-ups", "✓ migrations", "✓ partitions", "✓ workers", "✓ definitions"):
+    for line in (
+        "✓ database",
+        "✓ settings",
+        "✓ wake-ups",
+        "✓ migrations",
+        "✓ partitions",
+        "✓ workers",
+        "✓ definitions",
+        "✓ queues",
+    ):
         assert f"\n{line}" in f"\n{told.out}"
 
 
@@ -36,6 +45,13 @@ def test_a_listen_url_that_leads_nowhere_is_wrong(windlass_url):
     assert "✗ wake-ups" in told.out
     assert "let WINDLASS_LISTEN_URL name the primary" in told.out
     assert told.err == ""
+
+
+def test_a_listen_url_that_is_none_is_wrong(windlass_url):
+    told = run("doctor", WINDLASS_LISTEN_URL="postgresql://localhost:abc/x")
+    assert told.status == 1
+    assert "✗ wake-ups     The listen URL (WINDLASS_LISTEN_URL) is wrong" in told.out
+    assert "Traceback" not in told.err
 
 
 async def test_what_waits_in_vain_is_found(shop_url, db):

@@ -56,6 +56,15 @@ def test_the_payload_may_come_from_stdin_and_the_options_reach_the_job(shop_url)
     assert (told["payload"], told["priority"], told["dedupe_key"]) == ({"name": "Bob"}, 7, "k")
 
 
+async def test_a_tenant_is_named_by_its_slug_or_its_id(shop_url, make_tenant):
+    acme = str(await make_tenant("acme"))
+    ids = [run("enqueue", "greet", "--tenant", named).id for named in ("acme", acme)]
+    assert [_shown(job_id)["tenant"] for job_id in ids] == ["acme", "acme"]
+    for named in ("acme", acme):
+        items = json.loads(run("jobs", "ls", "--tenant", named, "--json").out)["items"]
+        assert {item["id"] for item in items} == set(ids)
+
+
 def test_a_listing_has_a_line_for_each_job_newest_first(ask):
     ids = [ask("greet"), ask("fail")]
     lines = run("jobs", "ls").out.splitlines()
@@ -88,6 +97,17 @@ def test_cancel_and_retry_say_of_each_job_what_became_of_it(ask):
     assert run("jobs", "retry", one, two).out == f"{one} queued\n{two} queued\n"
     refused = run("jobs", "retry", one)
     assert (refused.status, refused.err) == (1, f"Error: Job {one} is queued: only a job that has ended can be retried.\n")
+
+
+def test_cancel_and_retry_answer_with_a_document_if_asked(ask):
+    one, two = ask("greet"), ask("greet")
+    assert json.loads(run("jobs", "cancel", one, "--json").out) == {"items": [{"id": one, "became": "canceled", "error": None}]}
+    both = run("jobs", "cancel", one, two, "--json")
+    refused, done = json.loads(both.out)["items"]
+    assert (both.status, refused["became"], done["became"]) == (1, None, "canceled")
+    assert refused["error"].startswith(f"Job {one} is canceled")
+    retried = json.loads(run("jobs", "retry", one, two, "--json").out)["items"]
+    assert [item["became"] for item in retried] == ["queued", "queued"]
 
 
 def test_logs_are_followed_until_a_running_job_is_canceled(ask):

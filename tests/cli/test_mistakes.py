@@ -1,6 +1,7 @@
 """A person's mistake is told in a line or two, with what to do, and never as a traceback."""
 
 import sys
+from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import pytest
@@ -30,6 +31,12 @@ USAGE = [
     (["enqueue", "greet", "--tenant", "a\tb"], "printable"),
     (["worker"], "--app"),
     (["worker", "-A", "shop:app", "--processes", "0"], "--processes"),
+    (["worker", "-A", "nonsense"], "write module:attribute"),
+    (["worker", "-A", "nonsense", "--processes", "2"], "write module:attribute"),
+    (["up", "-A", ":app"], "write module:attribute"),
+    (["worker", "-A", "shop:app", "--queues", "a b"], "'a b' cannot be a queue"),
+    (["worker", "-A", "shop:app", "--queues", "mail," + "x" * 64], "cannot be a queue"),
+    (["worker", "-A", "shop:app", "--queues", " ,"], "names no queue"),
 ]
 FAILURES = [
     (["jobs", "show", UNKNOWN], f"There is no job {UNKNOWN}"),
@@ -41,14 +48,15 @@ FAILURES = [
     (["worker", "-A", "shop:greets"], "has no 'greets'"),
     (["worker", "-A", "shop:time"], "not a Windlass app"),
     (["worker", "-A", "broken_shop:app"], "broken_shop.py, line 5"),
-    (["worker", "-A", "nonsense", "--processes", "2"], "write -A module:attribute"),
-    (["up", "-A", "nonsense"], "write -A module:attribute"),
+    (["up", "-A", "no.such.module:app"], "cannot be found"),
+    (["enqueue", "greet", "--tenant", "nobody"], "There is no tenant 'nobody'"),
 ]
 DATABASES = [
     ("postgresql://127.0.0.1:1/x", "Is it running"),
-    ("postgresql://localhost:abc/x", "The database URL is wrong"),
-    ("mysql://localhost/x", "The database URL is wrong"),
+    ("postgresql://localhost:abc/x", "The database URL (WINDLASS_DATABASE_URL) is wrong"),
+    ("mysql://localhost/x", "The database URL (WINDLASS_DATABASE_URL) is wrong"),
 ]
+COMMANDS_OF_A_DATABASE = [["jobs", "ls"], ["db", "migrate"], ["worker", "-A", "shop:app"]]
 
 
 @pytest.mark.parametrize(("args", "told"), USAGE)
@@ -67,6 +75,17 @@ def test_what_cannot_be_done_is_1(shop_url):
 @pytest.mark.parametrize(("url", "told"), DATABASES)
 def test_a_database_that_cannot_be_reached_is_1(url, told):
     _refused(run("jobs", "ls", WINDLASS_DATABASE_URL=url), 1, told)
+
+
+@pytest.mark.parametrize("args", COMMANDS_OF_A_DATABASE)
+def test_a_database_that_does_not_exist_is_1(windlass_server, args):
+    url = urlunsplit(urlsplit(windlass_server)._replace(path="/nowhere"))
+    _refused(run(*args, WINDLASS_DATABASE_URL=url), 1, '"nowhere" does not exist): create it')
+
+
+@pytest.mark.parametrize("url", ["postgresql://localhost:abc/x", "mysql://localhost/x"])
+def test_a_worker_with_a_listen_url_that_is_none_is_1(shop_url, url):
+    _refused(run("worker", "-A", "shop:app", WINDLASS_LISTEN_URL=url), 1, "The listen URL (WINDLASS_LISTEN_URL) is wrong")
 
 
 @pytest.mark.parametrize("args", [["jobs", "ls"], ["worker", "-A", "shop:app"]])

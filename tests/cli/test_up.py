@@ -12,7 +12,12 @@ def test_up_makes_a_database_runs_the_demo_and_leaves_nothing_running(home):
         assert "postgresql://postgres@/windlass" in up.wait_for("  database  ")
         assert "greet" in up.wait_for("  worker    runs ")
         up.wait_for("worker started")
-        for job in (["greet"], ["disk-free", "--payload", '{"folder": "/"}'], ["primes", "--payload", '{"below": 100}']):
+        for job in (
+            ["greet"],
+            ["disk-free"],
+            ["disk-free", "--payload", '{"folder": "/"}'],
+            ["primes", "--payload", '{"below": 100}'],
+        ):
             assert run("enqueue", *job, "--wait").status == 0
         assert run("doctor").status == 0
         up.tell(signal.SIGINT)

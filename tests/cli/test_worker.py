@@ -76,6 +76,13 @@ def test_processes_stop_by_themselves_when_their_parent_is_killed(shop_url):
     assert _alive() == set()
 
 
+def test_a_queue_to_which_no_job_goes_is_warned_of(shop_url):
+    with Running("worker", "-A", "shop:app", "--queues", "default, mial") as working:
+        assert "mial" in working.wait_for("no job of this application goes to these queues")
+        working.wait_for("worker started")
+        assert "workers look into mial, where no definition sends jobs" in run("doctor").out
+
+
 def _alive() -> set[str]:
     return {item["name"] for item in json.loads(run("workers", "ls", "--json").out)["items"]}
 

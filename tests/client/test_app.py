@@ -120,6 +120,13 @@ async def test_options_say_how_to_enqueue(app, db, make_tenant):
         {"priority": 2**31},
         {"max_attempts": 0},
         {"dedupe_key": ""},
+        {"at": "2030-01-01"},
+        {"priority": "x"},
+        {"max_attempts": 1.5},
+        {"delay": [5]},
+        {"correlation_id": 5},
+        {"depends_on": ["not-a-uuid"]},
+        {"depends_on": "not-a-list"},
     ],
 )
 async def test_options_that_make_no_sense_are_refused(app, wrong):
@@ -185,6 +192,56 @@ async def test_definitions_that_make_no_sense_are_refused(app):
 
         @app.job
         def odd(x: asyncio.Event) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_attempts": 0},
+        {"max_attempts": 32768},
+        {"priority": 2**31},
+        {"priority": "high"},
+        {"timeout": 0},
+        {"timeout": -1},
+        {"timeout": [60]},
+        {"backoff": 5},
+        {"schedule": "0 2 * * *"},
+        {"dedupe_window": "soon"},
+        {"max_running": 0},
+        {"concurrency": 5},
+        {"concurrency": ["one"]},
+        {"rate": 5},
+        {"retention_days": "30"},
+        {"tags": "mail"},
+    ],
+    ids=str,
+)
+async def test_options_of_a_definition_that_make_no_sense_are_refused_where_they_are_written(app, wrong):
+    (name,) = wrong
+    with pytest.raises(UsageError, match=f"{name}|duration|limit"):
+        app.job(**wrong)
+    with pytest.raises(UsageError, match=f"{name}|duration|limit"):
+        app.command("tool", argv=["true"], **wrong)
+
+
+async def test_what_a_definition_may_say_is_kept_with_it(app):
+    @app.job(
+        max_running=3, rate={"count": 10, "per_seconds": 60}, concurrency={"key": "k", "max": 1}, timeout=None, tags=["a"],
+        retention_days=30, schedule=every("5m"), priority=-5,
+    )  # fmt: skip
+    async def job() -> None: ...
+
+    kept = job.definition
+    assert (kept.max_running, kept.rate, kept.concurrency) == (3, {"count": 10, "per_seconds": 60}, ({"key": "k", "max": 1},))
+    assert (kept.timeout_seconds, kept.tags, kept.retention_days, kept.priority) == (None, ("a",), 30, -5)
+    assert kept.schedule == {"timezone": "UTC", "interval_seconds": 300.0, "jitter_seconds": 0.0}
+
+
+async def test_a_state_that_there_is_not_is_refused_with_those_that_there_are(app):
+    async with app:
+        with pytest.raises(UsageError, match="'bogus'.*There are: scheduled, blocked"):
+            await app.jobs.list(status="bogus")
+        assert await app.jobs.list_runs(status=["queued", JobState.RUNNING]) == []
 
 
 async def test_commands_take_what_their_schema_allows(app):

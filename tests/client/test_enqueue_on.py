@@ -1,7 +1,9 @@
 """Enqueue inside the caller's own transaction, on the real libraries, committed and rolled back."""
 
 import asyncio
+import contextlib
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import asyncpg
 import django
@@ -14,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from windlass import Windlass
 from windlass.model import JobState
-from windlass.model.errors import BadPayload, UsageError
+from windlass.model.errors import BadPayload, InactiveDefinition, UnknownDefinition, UnknownJob, UnknownTenant, UsageError
 
 
 class Boom(Exception):
@@ -154,6 +156,62 @@ async def test_what_an_asynchronous_transaction_rolls_back_never_was(app, within
     with pytest.raises(Boom):
         await within(app.url, work)
     assert not any((await app.jobs.counts()).values())
+
+
+@pytest.fixture
+async def unknown(windlass_url):
+    """A job of which the database has never heard."""
+    other = Windlass(windlass_url, name="others")
+
+    @other.job
+    async def unheard_of() -> None: ...
+
+    return unheard_of
+
+
+@pytest.mark.parametrize("within", SYNC)
+async def test_a_synchronous_connection_raises_what_enqueue_raises(app, unknown, within):
+    with pytest.raises(UnknownDefinition, match="There is no definition 'unheard_of'"):
+        await asyncio.to_thread(within, app.url, unknown.enqueue_on)
+    with pytest.raises(UnknownTenant) as raised:
+        await asyncio.to_thread(within, app.url, lambda on: app.greet.options(tenant="nobody").enqueue_on(on, name="Ann"))
+    assert raised.value.tenant == "nobody"
+    assert raised.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("within", ASYNC)
+async def test_an_asynchronous_connection_raises_what_enqueue_raises(app, unknown, within):
+    missing = uuid4()
+
+    async def depend(connection):
+        await app.greet.options(depends_on=[missing]).enqueue_on(connection, name="Ann")
+
+    with pytest.raises(UnknownDefinition) as raised:
+        await within(app.url, unknown.enqueue_on)
+    assert raised.value.key == "unheard_of"
+    with pytest.raises(UnknownJob, match=str(missing)):
+        await within(app.url, depend)
+    await app.jobs.disable("greet")
+    with pytest.raises(InactiveDefinition, match="'greet' may not run"):
+        await within(app.url, lambda connection: app.greet.enqueue_on(connection, name="Ann"))
+
+
+@pytest.mark.parametrize("within", SYNC)
+async def test_another_error_of_the_database_stays_the_librarys_own(app, within):
+    with pytest.raises(Exception, match="aborted") as raised:
+        await asyncio.to_thread(within, app.url, lambda on: _spoiled(on, app))
+    assert type(raised.value).__module__.split(".")[0] in {"psycopg", "sqlalchemy", "django"}
+
+
+def _spoiled(connection, app):
+    """Enqueue in a transaction that an earlier mistake has aborted."""
+    mistake = "select * from no_such_schema.x"
+    with contextlib.suppress(Exception):
+        if isinstance(connection, sqlalchemy.Connection | Session):
+            connection.execute(sqlalchemy.text(mistake))
+        else:
+            connection.cursor().execute(mistake)
+    app.greet.enqueue_on(connection, name="Ann")
 
 
 async def test_a_bad_payload_is_refused_before_the_connection_is_touched(app):

@@ -1,13 +1,15 @@
 """What pyright must accept and refuse: checked by `make types`, where an ignore that is not needed is an error."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=error, reportUnusedFunction=false
-from typing import assert_type
+from collections.abc import Coroutine
+from typing import Any, assert_type
 from uuid import UUID
 
 import asyncpg
 
 from windlass import JobContext, Windlass
-from windlass.client import JobHandle
+from windlass.client import Job, JobHandle
+from windlass.model import JobView
 
 app = Windlass(name="typing")
 
@@ -41,3 +43,30 @@ async def uses(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     await plain.enqueue("/")
     await plain.enqueue(path=3)  # pyright: ignore[reportArgumentType]
     assert_type(await (await bare.enqueue()).result(), UUID)
+
+
+async def by_name() -> None:
+    assert_type(await app.jobs.trigger("plain", {"path": "/"}, priority=1, delay="5m"), JobHandle[Any])
+    await app.jobs.trigger("plain", {"path": "/"}, prio=1)  # pyright: ignore[reportCallIssue]
+    await app.jobs.trigger("plain", {"path": "/"}, priority="x")  # pyright: ignore[reportArgumentType]
+    assert_type(await app.jobs.list_runs(status="queued", limit=3), list[JobView])
+    await app.jobs.list_runs(state="queued")  # pyright: ignore[reportCallIssue]
+    app.command("tool", argv=["true"], queue="mail", timeout="5m")
+    app.command("tool", argv=["true"], que="mail")  # pyright: ignore[reportCallIssue]
+    app.command("tool", argv=["true"], timeout=[])  # pyright: ignore[reportArgumentType]
+
+
+async def as_functions(ctx: JobContext) -> None:
+    _ = assert_type(send_welcome(ctx, 1), Coroutine[Any, Any, dict[str, int]])
+    await send_welcome(1)  # pyright: ignore[reportCallIssue]
+    assert_type(plain("/"), None)
+    plain(3)  # pyright: ignore[reportArgumentType]
+    assert_type(await bare(), UUID)
+
+
+def takes_any(job: Job[..., Any]) -> str:
+    return job.key
+
+
+takes_any(send_welcome)
+takes_any(plain)

@@ -15,17 +15,12 @@ from windlass.bench._plan import Plan
 from windlass.bench._progress import Telling
 from windlass.bench._report import Report
 from windlass.bench._result import Ceilings, Result
-from windlass.client import database_url
-from windlass.settings import Settings, load_settings
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run(plan: Plan, settings: Settings | None = None) -> Report:
-    """Measure what the plan says, on the server that the settings name or on the embedded one. Raises KeyboardInterrupt,
-    with all cleaned up, when told to stop.
-    """
-    server_url = database_url(settings or load_settings())
+def run(plan: Plan, server_url: str) -> Report:
+    """Measure what the plan says, on this server. Raises KeyboardInterrupt, with all cleaned up, when told to stop."""
     return uvloop.run(_until_told_to_stop(_measure(plan, server_url)))
 
 

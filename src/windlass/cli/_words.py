@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from windlass.model.durations import seconds
 from windlass.model.errors import UsageError
+from windlass.model.names import check_queue
 from windlass.model.storable import encode
 
 T = TypeVar("T")
@@ -79,7 +80,24 @@ def _name(text: str) -> str:
     return text
 
 
+def _queues(text: str) -> str:
+    names = [check_queue(queue.strip()) for queue in text.split(",") if queue.strip()]
+    if not names:
+        msg = f"{text!r} names no queue: write them like default,mail."
+        raise ValueError(msg)
+    return ",".join(names)
+
+
+def _app_path(text: str) -> str:
+    module, _, attribute = text.partition(":")
+    if not module or not attribute:
+        msg = f"{text!r} does not name an app: write module:attribute, such as myproject.jobs:app."
+        raise ValueError(msg)
+    return text
+
+
 duration, moment, payload, name = _refusing(seconds), _refusing(_moment), _refusing(_payload), _refusing(_name)
+queues, app_path = _refusing(_queues), _refusing(_app_path)
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 Tenant = Annotated[

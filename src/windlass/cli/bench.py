@@ -8,6 +8,7 @@ import typer
 
 from windlass import bench as room
 from windlass.bench import NAMES, Plan
+from windlass.cli import _connect as connect
 from windlass.cli._words import AsJson
 
 bench = typer.Typer(add_completion=False, rich_markup_mode=None, subcommand_metavar="")
@@ -55,8 +56,9 @@ def measure(
     chosen = _known(only or [])
     if chosen and hold_snapshot:
         chosen.append(_HELD)
+    url = connect.find_url(connect.settings(), make=True)
     try:
-        report = room.run(Plan(jobs, tenants, history, hold_seconds, rounds, tuple(chosen)))
+        report = room.run(Plan(jobs, tenants, history, hold_seconds, rounds, tuple(chosen)), url)
     except KeyboardInterrupt:
         typer.echo("Stopped. The bench's database and workers are gone.", err=True)
         raise typer.Exit(_INTERRUPTED) from None

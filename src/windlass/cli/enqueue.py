@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import orjson
 import typer
@@ -57,12 +58,14 @@ def enqueue(
 
 async def _ask(database: "Database", job: NewJob, *, wait: bool) -> bool:
     """Enqueue it, and follow it if that is wanted; False if it did not succeed."""
-    checked = replace(job, payload=await _fitting(database, job))
+    tenant = await engine.reads.tenant_id(database, job.tenant)
+    slug = await engine.reads.tenant_slug(database, tenant)
+    checked = replace(job, payload=await _fitting(database, job), tenant=slug)
     (became,) = await engine.enqueue(database, [checked])
     shown.say(str(became.id))
     if became.deduplicated:
         shown.say(f"No new job: this one has the key {job.dedupe_key!r}, and lives.", error=True)
-    return not wait or await _follow(database, job, became)
+    return not wait or await _follow(database, job, tenant, became)
 
 
 async def _fitting(database: "Database", job: NewJob) -> str:
@@ -75,9 +78,8 @@ async def _fitting(database: "Database", job: NewJob) -> str:
     return client.SchemaPayload(job.key, definition.arg_schema).encode_payload(orjson.loads(job.payload))
 
 
-async def _follow(database: "Database", job: NewJob, became: Enqueued) -> bool:
+async def _follow(database: "Database", job: NewJob, tenant: UUID, became: Enqueued) -> bool:
     if not any(job.key in worker.definitions for worker in await engine.workers.ls(database)):
         shown.say(f"No worker handles {job.key!r} now: start one with `windlass worker -A module:app`.", error=True)
-    tenant = await engine.reads.tenant_id(database, job.tenant)
     view = await follow.Followed(database, tenant, became.id).to_the_end()
     return view.status is JobState.SUCCEEDED

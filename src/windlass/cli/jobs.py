@@ -72,6 +72,7 @@ def cancel(
     job_ids: JobIds,
     *,
     reason: Annotated[str, typer.Option(parser=name, metavar="TEXT", help="Why; kept with the job.")] = "canceled by hand",
+    as_json: AsJson = False,
 ) -> None:
     """Cancel jobs: those that wait end now, those that run are asked to stop, and made to if they do not."""
 
@@ -81,17 +82,17 @@ def cancel(
             return "canceled"
         return "asked to stop" if became.asked else ""
 
-    _each(job_ids, do, "only a job that has not ended can be canceled")
+    _each(job_ids, do, "only a job that has not ended can be canceled", as_json=as_json)
 
 
 @app.command("retry")
-def retry(job_ids: JobIds) -> None:
+def retry(job_ids: JobIds, *, as_json: AsJson = False) -> None:
     """Run jobs again that ended, with as many attempts as at first."""
 
     async def do(database: "Database", owner: UUID, job_id: UUID) -> str:
         return "queued" if await engine.retry(database, owner, [job_id]) else ""
 
-    _each(job_ids, do, "only a job that has ended can be retried")
+    _each(job_ids, do, "only a job that has ended can be retried", as_json=as_json)
 
 
 @app.command("logs")
@@ -117,17 +118,23 @@ def read_logs(
     connect.on_database(tell)
 
 
-def _each(job_ids: Sequence[UUID], do: "Callable[[Database, UUID, UUID], Awaitable[str]]", else_why: str) -> None:
+def _each(
+    job_ids: Sequence[UUID], do: "Callable[[Database, UUID, UUID], Awaitable[str]]", else_why: str, *, as_json: bool
+) -> None:
     """Do it to each, and say what became of it; exit status 1 if it could not be done to one of them."""
 
-    async def do_all(database: "Database") -> bool:
-        done = True
+    async def do_all(database: "Database") -> list[dict[str, object]]:
+        done: list[dict[str, object]] = []
         for job_id in job_ids:
+            became, error = None, None
             try:
-                shown.say_words(str(job_id), await _one(database, job_id))
+                became = await _one(database, job_id)
+                if not as_json:
+                    shown.say_words(str(job_id), became)
             except (UnknownJob, Conflict) as problem:
-                shown.say(f"Error: {problem}", error=True)
-                done = False
+                error = str(problem)
+                shown.say(f"Error: {error}", error=True)
+            done.append({"id": job_id, "became": became, "error": error})
         return done
 
     async def _one(database: "Database", job_id: UUID) -> str:
@@ -138,7 +145,10 @@ def _each(job_ids: Sequence[UUID], do: "Callable[[Database, UUID, UUID], Awaitab
             raise Conflict(f"Job {job_id} is {status}: {else_why}.", status)
         return became
 
-    if not connect.on_database(do_all):
+    done = connect.on_database(do_all)
+    if as_json:
+        shown.document({"items": done})
+    if any(one["error"] for one in done):
         raise typer.Exit(1)
 
 

@@ -1,6 +1,6 @@
 """`windlass up`: everything in one go."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +10,7 @@ import typer
 
 import windlass
 from windlass.cli._later import Later
+from windlass.cli._words import app_path
 
 if TYPE_CHECKING:
     from windlass import client, telemetry
@@ -31,7 +32,7 @@ def up(
     *,
     home: Annotated[Path | None, typer.Option(help="Where the embedded database lies. Without it WINDLASS_HOME.")] = None,
     app: Annotated[
-        str | None, typer.Option("-A", "--app", metavar="MODULE:APP", help="Run this application, not the demo.")
+        str | None, typer.Option("-A", "--app", parser=app_path, metavar="MODULE:APP", help="Run this application, not the demo.")
     ] = None,
     no_demo: Annotated[bool, typer.Option("--no-demo", help="Run no demo application.")] = False,
 ) -> None:
@@ -45,10 +46,11 @@ def up(
     telemetry.configure_logs(settings.log_format)
     path = app or (None if no_demo else _DEMO)
     chosen = worker.load_app(path) if path else client.Windlass(name="windlass.up")
+    telemetry.route_standard_logging()
     command = f"WINDLASS_HOME={home} windlass" if home else "windlass"
     runner = worker.runner()
     with ExitStack() as stack:
-        with shown.busy(f"Starting PostgreSQL in {settings.home}"):
+        with nullcontext() if settings.database_url else shown.busy(f"Starting PostgreSQL in {settings.home}"):
             ground = stack.enter_context(processes.standing_on(settings))
         with shown.busy("Migrating"):
             runner.run(processes.migrated(ground.url))

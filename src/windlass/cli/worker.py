@@ -4,23 +4,27 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windlass.cli._later import Later
-from windlass.cli._words import duration, name
+from windlass.cli._words import app_path, duration, name
+from windlass.cli._words import queues as queue_names
 from windlass.settings import load_settings
 
 if TYPE_CHECKING:
     import asyncio
+
+    import structlog
 
     from windlass import telemetry
     from windlass.cli import _connect as connect
     from windlass.processes import supervisor
     from windlass.processes import worker as process
 else:
-    asyncio, telemetry = Later("asyncio"), Later("windlass.telemetry")
+    asyncio, structlog, telemetry = Later("asyncio"), Later("structlog"), Later("windlass.telemetry")
     connect, supervisor = Later("windlass.cli._connect"), Later("windlass.processes.supervisor")
     process = Later("windlass.processes.worker")
 
@@ -29,9 +33,11 @@ _GRACE = 30.0
 
 def worker(
     *,
-    app: Annotated[str, typer.Option("-A", "--app", metavar="MODULE:APP", help="The application whose jobs to run.")],
+    app: Annotated[
+        str, typer.Option("-A", "--app", parser=app_path, metavar="MODULE:APP", help="The application whose jobs to run.")
+    ],
     queues: Annotated[
-        str | None, typer.Option(parser=name, metavar="A,B", help="Only from these; else from all its jobs go to.")
+        str | None, typer.Option(parser=queue_names, metavar="A,B", help="Only from these; else from all its jobs go to.")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=10_000, help="Jobs at once, per process.")] = 100,
     processes: Annotated[int, typer.Option(min=1, max=256, help="Worker processes; those that die are started anew.")] = 1,
@@ -49,7 +55,10 @@ def worker(
     settings = connect.settings()
     telemetry.configure_logs(settings.log_format)
     chosen = process.load_app(app)
-    plan = process.WorkerPlan(chosen, connect.find_url(settings), settings.listen_url, _split(queues), concurrency, called, grace)
+    telemetry.route_standard_logging()
+    only = queues.split(",") if queues else []
+    _warn_of_idle_queues(only, {definition.queue for definition in chosen.definitions})
+    plan = process.WorkerPlan(chosen, connect.find_url(settings), settings.listen_url, only, concurrency, called, grace)
     runner = process.runner()
     process.leave_at_once(runner.run(_work(plan, tether)))
 
@@ -87,5 +96,7 @@ def _argv(app: str, queues: str | None, concurrency: int, grace: float) -> list[
     ]
 
 
-def _split(queues: str | None) -> list[str]:
-    return [queue.strip() for queue in (queues or "").split(",") if queue.strip()]
+def _warn_of_idle_queues(only: Sequence[str], filled: AbstractSet[str]) -> None:
+    if idle := [queue for queue in only if queue not in filled]:
+        told = "no job of this application goes to these queues, unless somebody has moved one there"
+        structlog.get_logger("windlass.cli.worker").warning(told, queues=idle)

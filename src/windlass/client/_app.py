@@ -2,23 +2,23 @@
 
 import asyncio
 import inspect
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from windlass import engine
-from windlass.client._definition import Door, Duration, Job, by_name
+from windlass.client._definition import Door, Job, by_name
 from windlass.client._handle import JobHandle
 from windlass.client._jobs import Jobs
+from windlass.client._options import DefinitionOptions, Duration, JobOptions, definition
 from windlass.client._payload import SchemaPayload, SignaturePayload
 from windlass.client._schedule import Schedule
 from windlass.db import Database, embedded, migrate
 from windlass.model import Backoff, Definition, Enqueued, NewJob
 from windlass.model.argv import check_template
-from windlass.model.durations import seconds
 from windlass.model.errors import NotConfigured, UsageError
+from windlass.model.names import check_key
 from windlass.model.storable import encode
 from windlass.settings import Settings, load_settings
 from windlass.worker import Handler, Handlers, JobContext
@@ -26,8 +26,6 @@ from windlass.worker.handlers import Executor
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,119}")
-_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}")
 Coro = Coroutine[Any, Any, R]
 
 
@@ -38,13 +36,15 @@ class JobDecorator:
         self._add, self._template, self._process = add, template, process
 
     @overload
-    def __call__(self, function: Callable[Concatenate[JobContext, P], Coro[R]], /) -> Job[P, R]: ...
+    def __call__(
+        self, function: Callable[Concatenate[JobContext, P], Coro[R]], /
+    ) -> Job[P, R, Concatenate[JobContext, P], Coro[R]]: ...
     @overload
-    def __call__(self, function: Callable[P, Coro[R]], /) -> Job[P, R]: ...
+    def __call__(self, function: Callable[P, Coro[R]], /) -> Job[P, R, P, Coro[R]]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[JobContext, P], R], /) -> Job[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[JobContext, P], R], /) -> Job[P, R, Concatenate[JobContext, P], R]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Job[P, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> Job[P, R, P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Job[..., Any]:
         key = self._template.key or function.__name__
         described = self._template.description or inspect.getdoc(function) or ""
@@ -70,13 +70,15 @@ class Windlass:
     # -- defining ----------------------------------------------------------------------------------------
 
     @overload
-    def job(self, function: Callable[Concatenate[JobContext, P], Coro[R]], /) -> Job[P, R]: ...
+    def job(
+        self, function: Callable[Concatenate[JobContext, P], Coro[R]], /
+    ) -> Job[P, R, Concatenate[JobContext, P], Coro[R]]: ...
     @overload
-    def job(self, function: Callable[P, Coro[R]], /) -> Job[P, R]: ...
+    def job(self, function: Callable[P, Coro[R]], /) -> Job[P, R, P, Coro[R]]: ...
     @overload
-    def job(self, function: Callable[Concatenate[JobContext, P], R], /) -> Job[P, R]: ...
+    def job(self, function: Callable[Concatenate[JobContext, P], R], /) -> Job[P, R, Concatenate[JobContext, P], R]: ...
     @overload
-    def job(self, function: Callable[P, R], /) -> Job[P, R]: ...
+    def job(self, function: Callable[P, R], /) -> Job[P, R, P, R]: ...
     @overload
     def job(
         self,
@@ -103,38 +105,38 @@ class Windlass:
 
         A first parameter annotated `JobContext` is injected; all others are the payload. Coroutines run on the
         worker's loop, plain functions in threads, with `process=True` in processes. `timeout=None` is none.
+
+        `max_running`, `concurrency`, `rate`, `schedule`, `retention_days` and `retention_count` are checked and kept
+        with the definition, but nothing acts on them yet.
         """
-        decorate = JobDecorator(self._add_function, _definition(**told), process=process)
+        decorate = JobDecorator(self._add_function, definition(**told), process=process)
         return decorate(*function) if function else decorate
 
     def command(
         self, key: str, *, argv: Sequence[str], schema: Mapping[str, object] | None = None,
-        env: Mapping[str, str] | None = None, **told: Any,
+        env: Mapping[str, str] | None = None, **told: Unpack[DefinitionOptions],
     ) -> Job[..., Any]:  # fmt: skip
         """Define an allow-listed command: an exact argv whose placeholders each fill one argument, never a shell.
         Other options as for `job`.
         """
         check_template(argv)
-        definition = replace(
-            _definition(key=key, **told), kind="command", argv=tuple(argv), env=dict(env or {}),
+        defined = replace(
+            definition(key=key, **told), kind="command", argv=tuple(argv), env=dict(env or {}),
             arg_schema=dict(schema or {"type": "object", "additionalProperties": False}),
         )  # fmt: skip
-        payload = SchemaPayload(key, definition.arg_schema)
-        self._add(Handler(definition, "command", payload.decode))
-        return Job(self._door, payload, definition)
+        payload = SchemaPayload(key, defined.arg_schema)
+        self._add(Handler(defined, "command", payload.decode))
+        return Job(self._door, payload, defined)
 
-    def _add_function(self, function: Callable[..., Any], definition: Definition, *, process: bool) -> Job[..., Any]:
-        payload = SignaturePayload(definition.key, function)
-        definition = replace(definition, arg_schema=payload.schema)
-        executor = _executor(function, definition.key, process=process)
-        self._add(Handler(definition, executor, payload.decode, function, payload.wants_context))
-        return Job(self._door, payload, definition, function)
+    def _add_function(self, function: Callable[..., Any], template: Definition, *, process: bool) -> Job[..., Any]:
+        payload = SignaturePayload(template.key, function)
+        defined = replace(template, arg_schema=payload.schema)
+        executor = _executor(function, defined.key, process=process)
+        self._add(Handler(defined, executor, payload.decode, function, payload.wants_context))
+        return Job(self._door, payload, defined, function)
 
     def _add(self, handler: Handler) -> None:
-        key = handler.definition.key
-        if not _KEY.fullmatch(key):
-            msg = f"{key!r} cannot be a key: use letters, digits and _ . : - (at most 120)."
-            raise UsageError(msg)
+        key = check_key(handler.definition.key)
         if key in self.handlers:
             msg = f"There are two definitions of {key!r}: give one another key=…"
             raise UsageError(msg)
@@ -197,8 +199,8 @@ class Windlass:
     async def _store_many(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         return await engine.enqueue(await self._opened(), jobs)
 
-    async def _trigger(self, name: str, payload: Mapping[str, object], **options: Any) -> JobHandle[Any]:
-        return await by_name(self._door, name, encode(dict(payload)), options)()
+    async def _trigger(self, name: str, payload: Mapping[str, object], options: JobOptions) -> JobHandle[Any]:
+        return await by_name(self._door, name, encode(dict(payload)), options)
 
     async def _sync(self, force: bool) -> list[str]:
         return await engine.registry.sync(await self._opened(), self.name, self.definitions, complete=True, force=force)
@@ -237,34 +239,6 @@ def _executor(function: Callable[..., Any], key: str, *, process: bool) -> Execu
         msg = f"{key!r} is a coroutine and has process=True: a process runs plain functions; drop one of the two."
         raise UsageError(msg)
     return "async" if is_async else "process" if process else "thread"
-
-
-def _definition(
-    *,
-    key: str = "",
-    queue: str = "default",
-    timeout: Duration | None = 3600,
-    backoff: Backoff | None = None,
-    dedupe_window: Duration = 0,
-    concurrency: Mapping[str, object] | Sequence[Mapping[str, object]] = (),
-    schedule: Schedule | None = None,
-    tags: Sequence[str] = (),
-    **told: Any,
-) -> Definition:
-    if not _QUEUE.fullmatch(queue):
-        msg = f"{queue!r} cannot be a queue: use letters, digits and _ . : - (at most 63)."
-        raise UsageError(msg)
-    return Definition(
-        key,
-        queue=queue,
-        timeout_seconds=None if timeout is None else seconds(timeout),
-        backoff=backoff or Backoff(),
-        dedupe_window_seconds=int(seconds(dedupe_window)),
-        concurrency=tuple(dict(c) for c in ([concurrency] if isinstance(concurrency, Mapping) else concurrency)),
-        schedule=schedule.as_dict() if schedule else None,
-        tags=tuple(tags),
-        **told,
-    )
 
 
 def _caller() -> str:

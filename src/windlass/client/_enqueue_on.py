@@ -1,15 +1,18 @@
 """Enqueue inside the caller's own transaction, on the caller's own connection, whatever its library.
 
 All of it is one call of the SQL function; libraries differ in how they write a placeholder and in whether the
-call is awaited. None of them is imported: a connection tells by its type where it comes from.
+call is awaited. None of them is imported: a connection tells by its type where it comes from. What the function
+refuses is raised as `enqueue` raises it, with the library's own error as the cause.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from windlass.db import refusal
 from windlass.model import Enqueued, NewJob
-from windlass.model.errors import UsageError
+from windlass.model.errors import UsageError, WindlassError
 
 # Every value travels as text, so that no library's own idea of types gets in the way.
 _TYPES = (
@@ -70,20 +73,45 @@ def _named(values: Sequence[str | None]) -> dict[str, str | None]:
     return {f"p{n}": value for n, value in enumerate(values, 1)}
 
 
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Turn what our function refused into our own error; whatever else went wrong stays what it is."""
+    try:
+        yield
+    except Exception as problem:
+        ours = _refusal(problem)
+        if ours is None:
+            raise
+        raise ours from problem
+
+
+def _refusal(problem: BaseException | None) -> WindlassError | None:
+    """SQLAlchemy keeps the driver's error as `orig`, Django as the cause; psycopg says more of it in `diag`."""
+    while problem is not None:
+        told: Any = getattr(problem, "diag", None) or problem
+        message = getattr(told, "message_primary", None) or getattr(told, "message", None)
+        if message:
+            detail = getattr(told, "message_detail", None) or getattr(told, "detail", None)
+            return refusal(getattr(told, "sqlstate", None) or "", message, detail)
+        problem = getattr(problem, "orig", None) or problem.__cause__
+    return None
+
+
 def _psycopg(connection: Any, values: Sequence[str | None]) -> Enqueued | Awaitable[Enqueued]:
     if hasattr(connection, "__aenter__"):
         return _psycopg_async(connection, values)
-    with connection.cursor() as cursor:
+    with _refusals(), connection.cursor() as cursor:
         cursor.row_factory = tuple_row
         cursor.execute(_PERCENT, values)
         return Enqueued(*cursor.fetchone())
 
 
 async def _psycopg_async(connection: Any, values: Sequence[str | None]) -> Enqueued:
-    async with connection.cursor() as cursor:
-        cursor.row_factory = tuple_row
-        await cursor.execute(_PERCENT, values)
-        return Enqueued(*await cursor.fetchone())
+    with _refusals():
+        async with connection.cursor() as cursor:
+            cursor.row_factory = tuple_row
+            await cursor.execute(_PERCENT, values)
+            return Enqueued(*await cursor.fetchone())
 
 
 def tuple_row(cursor: Any) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
@@ -94,22 +122,25 @@ def tuple_row(cursor: Any) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
 
 def _sqlalchemy(connection: Any, values: Sequence[str | None]) -> Enqueued | Awaitable[Enqueued]:
     text = sys.modules["sqlalchemy"].text  # its connection is here, so it is loaded
-    answer = connection.execute(text(_NAMED), _named(values))
-    return _sqlalchemy_async(answer) if hasattr(answer, "__await__") else Enqueued(*answer.one())
+    with _refusals():
+        answer = connection.execute(text(_NAMED), _named(values))
+        return _sqlalchemy_async(answer) if hasattr(answer, "__await__") else Enqueued(*answer.one())
 
 
 async def _sqlalchemy_async(answer: Awaitable[Any]) -> Enqueued:
-    return Enqueued(*(await answer).one())
+    with _refusals():
+        return Enqueued(*(await answer).one())
 
 
 def _django(connection: Any, values: Sequence[str | None]) -> Enqueued:
-    with connection.cursor() as cursor:
+    with _refusals(), connection.cursor() as cursor:
         cursor.execute(_PERCENT, values)
         return Enqueued(*cursor.fetchone())
 
 
 async def _asyncpg(connection: Any, values: Sequence[str | None]) -> Enqueued:
-    row = await connection.fetchrow(_DOLLAR, *values)
+    with _refusals():
+        row = await connection.fetchrow(_DOLLAR, *values)
     return Enqueued(row["id"], row["deduplicated"])
 
 

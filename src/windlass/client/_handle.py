@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Generic, Self, TypeVar, cast
+from typing import Generic, Self, TypeVar
 from uuid import UUID
 
-from windlass.client._jobs import Jobs
+from windlass.client._runs import Runs
 from windlass.model import Enqueued, JobState, JobView
 from windlass.model.errors import JobFailed, UsageError
 
@@ -20,10 +20,10 @@ class JobHandle(Generic[R]):
     """
 
     def __init__(
-        self, jobs: Callable[[], Awaitable[Jobs]], tenant: str, enqueued: Enqueued | None = None,
-        pending: Awaitable[Enqueued] | None = None,
+        self, jobs: Callable[[], Awaitable[Runs]], tenant: str, read: Callable[[UUID, object], R],
+        enqueued: Enqueued | None = None, pending: Awaitable[Enqueued] | None = None,
     ) -> None:  # fmt: skip
-        self._jobs, self._tenant = jobs, tenant
+        self._jobs, self._tenant, self._read = jobs, tenant, read
         self._enqueued, self._pending = enqueued, pending
 
     def __await__(self) -> Generator[object, None, Self]:
@@ -54,8 +54,8 @@ class JobHandle(Generic[R]):
         return await (await self._jobs()).cancel(self.id, reason, tenant=self._tenant)
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - part of the SDK's contract
-        """What the job returned, once it has; raises JobFailed if it ended otherwise, TimeoutError if it takes
-        longer than `timeout` seconds.
+        """What the job returned, once it has, and as its function is annotated to return it. Raises JobFailed if it
+        ended otherwise, TimeoutError if it takes longer than `timeout` seconds.
         """
         jobs = await self._jobs()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -64,15 +64,16 @@ class JobHandle(Generic[R]):
             ended = await jobs.outcome(self.id, tenant=self._tenant)
             if ended is not None:
                 return self._answer(*ended)
-            if deadline is not None and time.monotonic() + rest > deadline:
+            left = rest if deadline is None else deadline - time.monotonic()
+            if left <= 0:
                 msg = f"Job {self.id} has not ended after {timeout:g} s."
                 raise TimeoutError(msg)
-            await asyncio.sleep(rest)
+            await asyncio.sleep(min(rest, left))
             rest = min(rest * 1.5, _LONGEST_LOOK)
 
     def _answer(self, state: JobState, result: object, error: str | None) -> R:
         if state is JobState.SUCCEEDED:
-            return cast("R", result)
+            return self._read(self.id, result)
         raise JobFailed(self.id, state, error)
 
     @property

@@ -1,101 +1,32 @@
 """`app.jobs`: jobs and definitions, looked at and steered from code."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any
-from uuid import UUID
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Unpack
 
-from windlass import engine, logs
+from windlass import engine
+from windlass.client._handle import JobHandle
+from windlass.client._options import JobOptions
+from windlass.client._runs import Runs
 from windlass.db import Database
-from windlass.model import AttemptView, EffectiveDefinition, JobState, JobView, LogLine
-from windlass.model.errors import Conflict, UnknownDefinition, UnknownJob
+from windlass.model import EffectiveDefinition
+from windlass.model.errors import UnknownDefinition
 
-Trigger = Callable[..., Awaitable[Any]]
+Trigger = Callable[[str, Mapping[str, object], JobOptions], Awaitable[JobHandle[Any]]]
+Sync = Callable[[bool], Awaitable[list[str]]]
 
 
-class Jobs:
-    """Without a tenant a job is looked for among all: this is the operator's own code."""
+class Jobs(Runs):
+    """All of it, by name: also what this app does not define."""
 
-    def __init__(self, database: Database, trigger: Trigger, sync: Callable[[bool], Awaitable[list[str]]]) -> None:
-        self._database, self._trigger, self._sync = database, trigger, sync
+    def __init__(self, database: Database, trigger: Trigger, sync: Sync) -> None:
+        super().__init__(database)
+        self._trigger, self._sync = trigger, sync
 
-    async def get(self, job_id: UUID | str, *, tenant: str | None = None) -> JobView:
-        """One job; raises UnknownJob."""
-        job_id = _uuid(job_id)
-        return await engine.reads.job(self._database, await self._tenant(tenant, job_id), job_id)
-
-    async def list_runs(self, **wanted: Any) -> "list[JobView]":
-        """The same as `list`."""
-        return await self.list(**wanted)
-
-    async def list(
-        self,
-        *,
-        tenant: str = "default",
-        status: JobState | str | Sequence[JobState | str] | None = None,
-        definition_key: str | None = None,
-        correlation_id: str | None = None,
-        source: str | None = None,
-        created_after: datetime | None = None,
-        created_before: datetime | None = None,
-        limit: int = 50,
-        before: UUID | None = None,
-    ) -> list[JobView]:
-        """A tenant's jobs, newest first; the next page is `before=` the last one's id."""
-        states = [status] if isinstance(status, str) else status
-        wanted = engine.reads.Filter(
-            [JobState(state) for state in states] if states else None,
-            definition_key, correlation_id, source, created_after, created_before,
-        )  # fmt: skip
-        return await engine.reads.jobs(self._database, await self._tenant(tenant), wanted, limit, before)
-
-    async def attempts(self, job_id: UUID | str, *, tenant: str | None = None) -> "list[AttemptView]":
-        """The tries of a job."""
-        job_id = _uuid(job_id)
-        return await engine.reads.attempts(self._database, await self._tenant(tenant, job_id), job_id)
-
-    async def list_logs(
-        self, job_id: UUID | str, *, tenant: str | None = None, after: tuple[int, int] = (0, -1), limit: int = 1000
-    ) -> "list[LogLine]":
-        """What a job said, from after `(attempt, seq)` on."""
-        job_id = _uuid(job_id)
-        return await logs.read(self._database, await self._tenant(tenant, job_id), job_id, after, limit)
-
-    async def counts(self, *, tenant: str | None = None) -> dict[JobState, int]:
-        """How many jobs wait or run, by state."""
-        return await engine.reads.counts(self._database, await self._tenant(tenant) if tenant else None)
-
-    async def outcome(self, job_id: UUID | str, *, tenant: str | None = None) -> tuple[JobState, object, str | None] | None:
-        """How a job ended: state, result, error; None while it has not."""
-        job_id = _uuid(job_id)
-        return await engine.reads.outcome(self._database, await self._tenant(tenant, job_id), job_id)
-
-    async def cancel(self, job_id: UUID | str, reason: str = "", *, tenant: str | None = None) -> JobState:
-        """Cancel a job: one that waits ends now, one that runs is asked to stop. Raises Conflict if it ended."""
-        job_id = _uuid(job_id)
-        owner = await self._tenant(tenant, job_id)
-        became = await engine.cancel(self._database, owner, [job_id], reason or "canceled by hand")
-        if job_id in became.ended:
-            return JobState.CANCELED
-        if job_id in became.asked:
-            return JobState.RUNNING
-        view = await engine.reads.job(self._database, owner, job_id)
-        msg = f"Job {job_id} is {view.status}: only a job that has not ended can be canceled."
-        raise Conflict(msg, view.status)
-
-    async def retry(self, job_id: UUID | str, *, tenant: str | None = None) -> JobState:
-        """Run a job again that ended, with a fresh budget of attempts. Raises Conflict if it has not ended."""
-        job_id = _uuid(job_id)
-        owner = await self._tenant(tenant, job_id)
-        if job_id in await engine.retry(self._database, owner, [job_id]):
-            return JobState.QUEUED
-        view = await engine.reads.job(self._database, owner, job_id)
-        msg = f"Job {job_id} is {view.status}: only a job that has ended can be retried."
-        raise Conflict(msg, view.status)
-
-    async def trigger(self, name: str, payload: Mapping[str, object] | None = None, **options: Any) -> Any:
+    async def trigger(
+        self, name: str, payload: Mapping[str, object] | None = None, **options: Unpack[JobOptions]
+    ) -> JobHandle[Any]:
         """Enqueue by name; options as for `job.options(…)`. The payload is checked at claim."""
-        return await self._trigger(name, payload or {}, **options)
+        return await self._trigger(name, payload or {}, options)
 
     async def definitions(self) -> dict[str, EffectiveDefinition]:
         """All definitions as they count now, by key."""
@@ -116,19 +47,3 @@ class Jobs:
     async def _override(self, name: str, overrides: Mapping[str, object]) -> None:
         if not await engine.registry.override(self._database, name, overrides):
             raise UnknownDefinition(name)
-
-    async def _tenant(self, tenant: str | None, job_id: UUID | None = None) -> UUID:
-        if tenant is not None:
-            return await engine.reads.tenant_id(self._database, tenant)
-        if job_id is None:
-            raise UnknownJob(job_id)
-        return await engine.reads.tenant_of(self._database, job_id)
-
-
-def _uuid(job_id: UUID | str) -> UUID:
-    if isinstance(job_id, UUID):
-        return job_id
-    try:
-        return UUID(job_id)
-    except ValueError:
-        raise UnknownJob(job_id) from None

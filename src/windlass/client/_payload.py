@@ -13,6 +13,7 @@ import orjson
 from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from windlass.client._result import Result
 from windlass.model.errors import BadPayload, UsageError
 from windlass.model.storable import check_json, encode, refuse_unstorable
 from windlass.worker import JobContext
@@ -26,6 +27,7 @@ class SignaturePayload:
     def __init__(self, key: str, function: Callable[..., object]) -> None:
         self.key = key
         hints = _hints(function, key)
+        self.result = Result(key, hints.get("return", Any))
         parameters = list(inspect.signature(function).parameters.values())
         self.wants_context = bool(parameters) and hints.get(parameters[0].name) is JobContext
         self._parameters = parameters[1:] if self.wants_context else parameters
@@ -95,6 +97,7 @@ class SchemaPayload:
 
     def __init__(self, key: str, schema: Mapping[str, object]) -> None:
         self.key = key
+        self.result = Result(key)
         self.schema = dict(schema)
         try:
             self._validator = jsonschema_rs.validator_for(self.schema, retriever=_refuse_reference)
@@ -116,7 +119,10 @@ class SchemaPayload:
 
     def decode(self, text: str) -> dict[str, object]:
         """JSON text as a dictionary that fits the schema."""
-        value = orjson.loads(text)
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError as problem:
+            raise BadPayload(self.key, [("", f"it cannot be read: {problem}")]) from problem
         errors = [("/".join(str(step) for step in e.instance_path), e.message) for e in self._validator.iter_errors(value)]
         if errors or not isinstance(value, dict):
             raise BadPayload(self.key, errors or [("", "it is not an object")])

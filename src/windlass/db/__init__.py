@@ -6,19 +6,11 @@ leaves as one of `windlass.model.errors`. It knows nothing of jobs.
 
 from windlass.db import embedded, migrate, partitions
 from windlass.db._database import Database, Row, Session, Tx
+from windlass.db._errors import refusal
 from windlass.db._listen import MISSED, Listener
 from windlass.db._statement import Statement, statement
 
 __all__ = [
-    "MISSED",
-    "Database",
-    "Listener",
-    "Row",
-    "Session",
-    "Statement",
-    "Tx",
-    "embedded",
-    "migrate",
-    "partitions",
+    "MISSED", "Database", "Listener", "Row", "Session", "Statement", "Tx", "embedded", "migrate", "partitions", "refusal",
     "statement",
-]
+]  # fmt: skip

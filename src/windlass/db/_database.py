@@ -7,7 +7,7 @@ from typing import Any, Self
 import asyncpg
 from asyncpg.transaction import Transaction
 
-from windlass.db._errors import is_answer, translated
+from windlass.db._errors import DATABASE_URL, is_answer, translated
 from windlass.db._pool import Connection, Pool
 from windlass.db._statement import Statement
 from windlass.model.errors import Disconnected, NotConfigured
@@ -85,7 +85,7 @@ class Database:
 
         async def connect() -> Connection:
             with translated():
-                connection = await _connect(url, statements=0 if pooled else 200, patience=patience if pinned else None)
+                connection = await connect_to(url, statements=0 if pooled else 200, patience=patience if pinned else None)
                 if settings:
                     await connection.execute(settings)
                 return connection
@@ -180,7 +180,7 @@ async def _roll_back(transaction: Transaction) -> None:
 async def _behind_pooler(url: str) -> bool:
     """A pooler answers the start of a session with a process id of its own making."""
     with translated():
-        connection = await _connect(url, statements=0)
+        connection = await connect_to(url, statements=0)
         try:
             async with connection.transaction():
                 real = await connection.fetchval("select pg_backend_pid()")
@@ -189,11 +189,14 @@ async def _behind_pooler(url: str) -> bool:
             await connection.close(timeout=2)
 
 
-async def _connect(url: str, *, statements: int, patience: float | None = None) -> Connection:
+async def connect_to(
+    url: str, *, statements: int, patience: float | None = None, opening: float = _OPENING, address: str = DATABASE_URL
+) -> Connection:
+    """A connection of one's own; raises NotConfigured if the URL is none. `address` is what the URL is called."""
     try:
-        return await asyncpg.connect(url, statement_cache_size=statements, timeout=_OPENING, command_timeout=patience)
+        return await asyncpg.connect(url, statement_cache_size=statements, timeout=opening, command_timeout=patience)
     except OSError:
         raise  # some of these are ValueErrors, too
     except ValueError as problem:
-        msg = f"The database URL is wrong: {str(problem).rstrip('.')}. It is like postgresql://user:password@host:5432/name."
+        msg = f"The {address} is wrong: {str(problem).rstrip('.')}. It is like postgresql://user:password@host:5432/name."
         raise NotConfigured(msg) from problem

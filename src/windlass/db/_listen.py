@@ -10,12 +10,14 @@ from collections.abc import Callable
 import asyncpg
 import structlog
 
+from windlass.db._database import connect_to
 from windlass.db._errors import translated
 from windlass.lifecycle import Loop
 from windlass.model.errors import Disconnected
 
 _log = structlog.get_logger("windlass.db.listen")
 _ASK_EVERY, _ANSWER_WITHIN = 3.0, 3.0
+_ADDRESS = "listen URL (WINDLASS_LISTEN_URL)"
 MISSED = ""  # heard after a reconnect: anything may have happened
 
 
@@ -34,7 +36,9 @@ class Listener:
         return self._connection is not None and not self._connection.is_closed()
 
     async def start(self) -> None:
-        """Connect once before returning, so that nothing sent after is missed; from then on tend to it."""
+        """Connect once before returning, so that nothing sent after is missed; from then on tend to it. Raises
+        NotConfigured if the URL can never do: what is only away just now is tried again.
+        """
         with contextlib.suppress(Disconnected):
             await self._connect()
         self._loop.start()
@@ -54,8 +58,8 @@ class Listener:
         return _ASK_EVERY
 
     async def _connect(self) -> None:
-        with translated():
-            connection = await asyncpg.connect(self._url, statement_cache_size=0, timeout=_ANSWER_WITHIN)
+        with translated(_ADDRESS):
+            connection = await connect_to(self._url, statements=0, opening=_ANSWER_WITHIN, address=_ADDRESS)
             connection.add_termination_listener(lambda _: self._loop.wake())
             await connection.add_listener(self._channel, self._heard)
         self._connection = connection

@@ -49,9 +49,8 @@ disk_free = app.command(
     argv=["df", "-h", "--", "{payload.folder}"],
     schema={
         "type": "object",
-        "properties": {"folder": {"type": "string", "default": "/"}},
-        "required": ["folder"],
+        "properties": {"folder": {"type": "string"}},
         "additionalProperties": False,
     },
-    description="Tell how full a folder's disk is: an allow-listed command, whose output becomes the job's log.",
+    description="Tell how full a folder's disk is, or each disk: an allow-listed command, whose output becomes the job's log.",
 )

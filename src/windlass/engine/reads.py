@@ -140,4 +140,10 @@ def _pattern(words: str | None) -> str | None:
 
 
 def _json(text: str | None) -> object:
-    return None if text is None else orjson.loads(text)
+    """The value; or the text itself where PostgreSQL took more than can be read here (a thousand levels, 1e400)."""
+    if text is None:
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text

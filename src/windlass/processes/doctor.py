@@ -11,12 +11,13 @@ from uuid import uuid4
 
 from windlass import engine
 from windlass.db import Database, Listener, Row, Statement, migrate, statement
-from windlass.model.errors import WindlassError
+from windlass.model.errors import Disconnected, WindlassError
 from windlass.settings import Settings
 
 _SERVER = statement(__file__, "server")
 _NOTIFY = statement(__file__, "notify")
 _UNHANDLED = statement(__file__, "unhandled")
+_IDLE_QUEUES = statement(__file__, "idle_queues")
 _BLOCKED = statement(__file__, "blocked")
 _OLDEST_SNAPSHOT = statement(__file__, "oldest_snapshot")
 _PARTITIONS = statement(__file__, "partitions")
@@ -60,7 +61,7 @@ async def examine(settings: Settings, url: str) -> list[Finding]:
     try:
         database = await Database.open(url, size=2)
     except WindlassError as problem:
-        advice = "start it, or put WINDLASS_DATABASE_URL right"
+        advice = "start it, or put WINDLASS_DATABASE_URL right" if isinstance(problem, Disconnected) else None
         return [Finding("database", "error", str(problem), advice), *_disk(settings)]
     try:
         return [*await _examine(settings, database), *_disk(settings)]
@@ -222,6 +223,14 @@ async def _unhandled(patient: Patient) -> "Found":
     return "warning", f"no worker that lives handles {told}", "start a worker with the application that defines them"
 
 
+async def _queues(patient: Patient) -> "Found":
+    rows = await patient.database.rows(_IDLE_QUEUES, _SILENT_SECONDS)
+    if not rows:
+        return "ok", "definitions send jobs to every queue that workers look into", None
+    told = f"workers look into {_named([row['queue'] for row in rows])}, where no definition sends jobs"
+    return "warning", told, "see whether their --queues are spelt as the definitions' queue="
+
+
 async def _blocked(patient: Patient) -> "Found":
     found = await patient.database.row(_BLOCKED)
     assert found is not None
@@ -279,6 +288,7 @@ _MIGRATED: dict[str, Look] = {
     "partitions": _partitions,
     "workers": _workers,
     "definitions": _unhandled,
+    "queues": _queues,
     "blocked": _blocked,
     "dead rows": _dead_rows,
 }
