@@ -23,7 +23,7 @@ import uvloop
 from windlass.model import Cancel, ClaimedJob, Done, Enqueued, Fail, NewJob, Retry, Snooze
 from windlass.model.errors import NotConfigured, UnknownDefinition
 from windlass.worker.context import Logged, Progressed, Said, Spent, Wire
-from windlass.worker.executors._process import ChildDied, ProcessPool, Raised
+from windlass.worker.executors._process import ChildDied, ProcessPool
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -289,7 +289,7 @@ def either_cast(request: pytest.FixtureRequest, home: Path) -> Cast:
 
 
 async def do(pool: ProcessPool, ears: Ears, name: str, deadline: datetime | None = None, **payload: object) -> Any:
-    return await pool.run(name, JOB, name, json.dumps(payload), deadline, ears.wire)
+    return await pool.run(name, JOB, name, json.dumps(payload), lambda: deadline, ears.wire)
 
 
 def alive(pid: int) -> bool:
@@ -365,7 +365,7 @@ def test_every_outcome_comes_back_as_it_was(cast: Cast) -> None:
     cast.play(story)
 
 
-def test_f22_a_result_that_cannot_be_stored_is_an_error_that_says_so(cast: Cast) -> None:
+def test_f23_f24_a_result_that_cannot_be_stored_fails_the_job_for_good_and_says_so(cast: Cast) -> None:
     expected = {
         "odd": "object has no JSON form",
         "circle": "SimpleNamespace has no JSON form",
@@ -378,8 +378,9 @@ def test_f22_a_result_that_cannot_be_stored_is_an_error_that_says_so(cast: Cast)
     async def story(pool: ProcessPool, ears: Ears) -> None:
         for kind, text in expected.items():
             answer = await do(pool, ears, "end", kind=kind)
-            assert isinstance(answer, Raised)
-            assert text in answer.error
+            assert isinstance(answer, Fail)
+            assert text in answer.reason
+            assert answer.reason.startswith("The job's outcome makes no" if kind == "never" else "The job ran, but its result")
         assert (await do(pool, ears, "add", a=1, b=1))["sum"] == 2
 
     cast.play(story)
@@ -422,7 +423,6 @@ def test_a_job_speaks_through_its_context_and_through_logging(cast: Cast) -> Non
             Logged("info", "hello", {"n": 1, "at": str(UUID(int=7))}),
             Logged("error", "odd \ufffd", {"unreadable": "{'value': <class 'object'>, 'half': '\\ud800'}"}),
             Progressed(0.25, "a quarter"),
-            Progressed(0.0, None),
             Spent(3),
             Logged("info", "from the root", {"logger": "root"}),
             Logged("warning", "from a logger", {"logger": "shop"}),
@@ -650,7 +650,7 @@ def say(job, said):
 async def main():
     pool = ProcessPool("jobs:app", 1)
     job = ClaimedJob(uuid4(), 1, uuid4(), uuid4(), 1, 1, 100, "")
-    await pool.run("wait", job, "wait", '{"ignore": true}', None, Wire(say, None, None))
+    await pool.run("wait", job, "wait", '{"ignore": true}', lambda: None, Wire(say, None, None))
 
 asyncio.run(main())
 """
