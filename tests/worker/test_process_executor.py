@@ -65,6 +65,10 @@ APP = textwrap.dedent("""
         return {"sum": a + b, "pid": os.getpid()}
 
     @job
+    def leave():
+        return subprocess.Popen(["sleep", "99"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).pid
+
+    @job
     def end(kind):
         return {
             "none": None, "tuple": (1, 2), "done": Done([1]),
@@ -525,6 +529,41 @@ def test_a_child_that_died_idle_costs_no_job(cast: Cast) -> None:
         os.kill(pid, signal.SIGKILL)
         until(lambda: not alive(pid))
         assert (await do(pool, ears, "add", a=1, b=1))["pid"] != pid
+
+    cast.play(story)
+
+
+def test_a_child_that_died_idle_is_dropped_at_once(cast: Cast) -> None:
+    """With what it left, and before its pid can be somebody else's."""
+
+    async def story(pool: ProcessPool, ears: Ears) -> None:
+        left = await do(pool, ears, "leave")
+        assert alive(left)
+        os.kill((await do(pool, ears, "add", a=1, b=1))["pid"], signal.SIGKILL)
+        async with asyncio.timeout(SOON):
+            while pool._children:
+                await asyncio.sleep(0.005)
+        assert not alive(left)
+        assert not pool._idle
+
+    cast.play(story)
+
+
+def test_the_clock_of_a_job_starts_when_it_has_a_child(cast: Cast) -> None:
+    async def story(pool: ProcessPool, ears: Ears) -> None:
+        begun: list[str] = []
+
+        async def one(name: str, **payload: object) -> Any:
+            return await pool.run(name, JOB, name, json.dumps(payload), lambda: begun.append(name), ears.wire)
+
+        first = asyncio.create_task(one("wait"))
+        await ears.pids()
+        second = asyncio.create_task(one("add", a=1, b=2))
+        await asyncio.sleep(0)
+        assert begun == ["wait"]
+        await canceled(first)
+        assert (await second)["sum"] == 3
+        assert begun == ["wait", "add"]
 
     cast.play(story)
 
