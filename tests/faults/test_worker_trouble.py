@@ -98,7 +98,7 @@ async def test_a_worker_that_was_declared_dead_ends_its_commands(app, db, mark, 
     """F-07: whoever has the job now must be alone with it."""
     async with working(WorkerPlan(app, app.url, lease_seconds=LEASE)) as worker:
         worker._executors._grace = 0.3
-        handle = await stubborn.options(max_attempts=2).enqueue(mark=mark, begun=str(tmp_path / "begun"))
+        await stubborn.options(max_attempts=2).enqueue(mark=mark, begun=str(tmp_path / "begun"))
         await eventually((tmp_path / "begun").exists)
         await engine.workers.replace(db, worker._info.id)
         await asyncio.wait_for(worker.ended.wait(), 20)

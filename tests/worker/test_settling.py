@@ -33,7 +33,7 @@ async def test_an_end_that_is_refused_for_reasons_that_pass_is_written_as_it_was
         assert [len(await app.jobs.attempts(handle.id)) for handle in handles] == [1, 1, 1]
 
 
-async def test_an_end_that_is_refused_again_and_again_does_not_keep_the_others(app, db, echo):
+async def test_an_end_that_is_refused_again_and_again_does_not_keep_the_others(app, db, echo, no_rests):
     refusal = Refusal(db)
     await refusal.begin("XX000", """new.result = '"bad"'""")
     async with at_work(app, grace=1):

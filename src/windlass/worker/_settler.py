@@ -47,7 +47,7 @@ class Settler:
         self._done = done
         self._waiting: list[Settled] = []
         self._lots: list[_Lot] = []  # in hand: one, or those that were refused
-        self._outages = 0
+        self._in_vain = 0  # tries, since something was written
         self._news: asyncio.Future[None] | None = None  # while it rests
         self._flushing: asyncio.Task[None] | None = None
         self._abandoned = False
@@ -122,24 +122,26 @@ class Settler:
         try:
             held = await self._transport.settle(lot.ends)
         except Disconnected as problem:
-            self._outages += 1
             self._put_off(lot, problem)
-            await asyncio.sleep(rest_after(self._outages))  # the others would fare no better
+            await asyncio.sleep(rest_after(self._in_vain))  # the others would fare no better
         except NotStorable as problem:
             self._sort_out(lot, problem)
         except Exception as problem:
             self._put_off(lot, problem)
         else:
-            self._outages = 0
+            self._in_vain = 0
             self._lots.remove(lot)
             self._tell(lot.ends, held)
 
     def _put_off(self, lot: _Lot, problem: Exception) -> None:
         lot.failures += 1
+        self._in_vain += 1
         if not lot.failures & (lot.failures - 1):  # the first time, and ever less often
             _log.warning("cannot settle yet", jobs=len(lot.ends), error=f"{type(problem).__name__}: {problem}",
                          failures=lot.failures)  # fmt: skip
-        lot.due = time.monotonic() + (0.0 if isinstance(problem, Disconnected) else rest_after(lot.failures))
+        # One that is refused alone waits for longer and longer; of several most may be as good as what was written.
+        failures = lot.failures if len(lot.ends) == 1 else self._in_vain
+        lot.due = time.monotonic() + (0.0 if isinstance(problem, Disconnected) else rest_after(failures))
         if lot.failures > _PASSING:
             self._split(lot)
 
