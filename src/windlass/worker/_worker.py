@@ -379,7 +379,7 @@ class Worker:
             return
         try:
             await self._transport.release(held)
-        except WindlassError as problem:
+        except Exception as problem:
             _log.warning("could not give back: leases will run out", jobs=len(held), error=str(problem))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
