@@ -23,6 +23,7 @@ _log = structlog.get_logger("windlass.worker.settle")
 _BATCH = 500
 _WHY = "What the job left cannot be stored"
 _PASSING = 2  # refusals in a row after which a lot is split: until then it is likely that all would be refused
+_LONG = 10.0  # seconds without an answer
 
 
 @dataclass(slots=True, eq=False)
@@ -119,9 +120,12 @@ class Settler:
             self._news = None
 
     async def _write(self, lot: _Lot) -> None:
+        began = time.monotonic()
         try:
             held = await self._transport.settle(lot.ends)
         except Disconnected as problem:
+            if time.monotonic() - began > _LONG:
+                lot.failures = max(lot.failures, _PASSING)  # not the line, but too much at once
             self._put_off(lot, problem)
             await asyncio.sleep(rest_after(self._in_vain))  # the others would fare no better
         except NotStorable as problem:
