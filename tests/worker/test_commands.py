@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -552,3 +553,50 @@ def test_signals_of_the_worker_stay_its_own(run: Run) -> None:
         await canceled(task)
 
     run(story())
+
+
+def test_a_command_made_to_stop_tells_how_it_ended_and_what_it_said(run: Run) -> None:
+    async def story() -> None:
+        listener, ended = Listener(), []
+        script = (
+            "import signal, sys, time\n"
+            "signal.signal(signal.SIGTERM, lambda *_: (print('last', file=sys.stderr), sys.exit(7)))\n"
+            "print('ready')\n"
+            "while True: time.sleep(0.01)"
+        )
+        task = asyncio.create_task(run_command(python(script), listener, ended.append))
+        await listener.heard(1)
+        await canceled(task)
+        assert ended == [CommandResult(7, "ready\n", "last\n")]
+
+    run(story())
+
+
+def test_a_session_number_counts_only_while_its_root_holds_it(run: Run) -> None:
+    """The root is left a zombie until all are ended, so that its pid is nobody else's."""
+
+    async def story() -> None:
+        tree = _tree.Tree.start(["sh", "-c", "exit 3"], dict(os.environ))
+        await tree.exited()
+        assert tree.exit_code() == 3
+        assert psutil.Process(tree.process.pid).status() == psutil.STATUS_ZOMBIE
+        stranger = _tree.Process(2**22 + 1, 1, tree.process.pid, tree.process.pid, 2**60, ended=False)
+        assert tree._is_known(stranger, _tree._table())
+        await tree.end(1)
+        assert tree.exit_code() == 3
+        assert not psutil.pid_exists(tree.process.pid)
+        assert not tree._is_known(stranger, _tree._table())
+        for pipe in (tree.process.stdout, tree.process.stderr):
+            pipe.close()
+
+    run(story())
+
+
+def test_no_signal_goes_to_everybody_or_to_the_worker_itself() -> None:
+    tree = _tree.Tree.start(["true"], dict(os.environ))
+    try:
+        for group in (0, 1):
+            with pytest.raises(AssertionError):
+                tree.send([group], signal.SIGCONT)
+    finally:
+        tree.process.communicate()

@@ -23,7 +23,7 @@ import uvloop
 from windlass.model import Cancel, ClaimedJob, Done, Enqueued, Fail, NewJob, Retry, Snooze
 from windlass.model.errors import NotConfigured, UnknownDefinition
 from windlass.worker.context import Logged, Progressed, Said, Spent, Wire
-from windlass.worker.executors._process import ChildDied, ProcessPool, Raised
+from windlass.worker.executors._process import ChildDied, ProcessPool
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -63,6 +63,10 @@ APP = textwrap.dedent("""
     @job
     def add(a, b):
         return {"sum": a + b, "pid": os.getpid()}
+
+    @job
+    def leave():
+        return subprocess.Popen(["sleep", "99"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).pid
 
     @job
     def end(kind):
@@ -289,7 +293,7 @@ def either_cast(request: pytest.FixtureRequest, home: Path) -> Cast:
 
 
 async def do(pool: ProcessPool, ears: Ears, name: str, deadline: datetime | None = None, **payload: object) -> Any:
-    return await pool.run(name, JOB, name, json.dumps(payload), deadline, ears.wire)
+    return await pool.run(name, JOB, name, json.dumps(payload), lambda: deadline, ears.wire)
 
 
 def alive(pid: int) -> bool:
@@ -365,7 +369,7 @@ def test_every_outcome_comes_back_as_it_was(cast: Cast) -> None:
     cast.play(story)
 
 
-def test_f22_a_result_that_cannot_be_stored_is_an_error_that_says_so(cast: Cast) -> None:
+def test_f23_f24_a_result_that_cannot_be_stored_fails_the_job_for_good_and_says_so(cast: Cast) -> None:
     expected = {
         "odd": "object has no JSON form",
         "circle": "SimpleNamespace has no JSON form",
@@ -378,8 +382,9 @@ def test_f22_a_result_that_cannot_be_stored_is_an_error_that_says_so(cast: Cast)
     async def story(pool: ProcessPool, ears: Ears) -> None:
         for kind, text in expected.items():
             answer = await do(pool, ears, "end", kind=kind)
-            assert isinstance(answer, Raised)
-            assert text in answer.error
+            assert isinstance(answer, Fail)
+            assert text in answer.reason
+            assert answer.reason.startswith("The job's outcome makes no" if kind == "never" else "The job ran, but its result")
         assert (await do(pool, ears, "add", a=1, b=1))["sum"] == 2
 
     cast.play(story)
@@ -422,7 +427,6 @@ def test_a_job_speaks_through_its_context_and_through_logging(cast: Cast) -> Non
             Logged("info", "hello", {"n": 1, "at": str(UUID(int=7))}),
             Logged("error", "odd \ufffd", {"unreadable": "{'value': <class 'object'>, 'half': '\\ud800'}"}),
             Progressed(0.25, "a quarter"),
-            Progressed(0.0, None),
             Spent(3),
             Logged("info", "from the root", {"logger": "root"}),
             Logged("warning", "from a logger", {"logger": "shop"}),
@@ -525,6 +529,41 @@ def test_a_child_that_died_idle_costs_no_job(cast: Cast) -> None:
         os.kill(pid, signal.SIGKILL)
         until(lambda: not alive(pid))
         assert (await do(pool, ears, "add", a=1, b=1))["pid"] != pid
+
+    cast.play(story)
+
+
+def test_a_child_that_died_idle_is_dropped_at_once(cast: Cast) -> None:
+    """With what it left, and before its pid can be somebody else's."""
+
+    async def story(pool: ProcessPool, ears: Ears) -> None:
+        left = await do(pool, ears, "leave")
+        assert alive(left)
+        os.kill((await do(pool, ears, "add", a=1, b=1))["pid"], signal.SIGKILL)
+        async with asyncio.timeout(SOON):
+            while pool._children:
+                await asyncio.sleep(0.005)
+        assert not alive(left)
+        assert not pool._idle
+
+    cast.play(story)
+
+
+def test_the_clock_of_a_job_starts_when_it_has_a_child(cast: Cast) -> None:
+    async def story(pool: ProcessPool, ears: Ears) -> None:
+        begun: list[str] = []
+
+        async def one(name: str, **payload: object) -> Any:
+            return await pool.run(name, JOB, name, json.dumps(payload), lambda: begun.append(name), ears.wire)
+
+        first = asyncio.create_task(one("wait"))
+        await ears.pids()
+        second = asyncio.create_task(one("add", a=1, b=2))
+        await asyncio.sleep(0)
+        assert begun == ["wait"]
+        await canceled(first)
+        assert (await second)["sum"] == 3
+        assert begun == ["wait", "add"]
 
     cast.play(story)
 
@@ -650,7 +689,7 @@ def say(job, said):
 async def main():
     pool = ProcessPool("jobs:app", 1)
     job = ClaimedJob(uuid4(), 1, uuid4(), uuid4(), 1, 1, 100, "")
-    await pool.run("wait", job, "wait", '{"ignore": true}', None, Wire(say, None, None))
+    await pool.run("wait", job, "wait", '{"ignore": true}', lambda: None, Wire(say, None, None))
 
 asyncio.run(main())
 """

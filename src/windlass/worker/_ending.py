@@ -21,6 +21,7 @@ from windlass.model.errors import BadPayload, NotStorable, UsageError
 from windlass.model.storable import MAX_RESULT_BYTES, clean_text, encode
 from windlass.model.verdict import tried_in_vain
 from windlass.worker._running import Running, Stop
+from windlass.worker._words import as_text
 
 _OUTCOMES = (Done, Retry, Snooze, Fail, Cancel)
 
@@ -37,7 +38,7 @@ def of_result(running: Running, result: object, chance: float) -> Settled:
     job = running.job
     try:
         became = verdict(outcome, job.attempt, job.max_attempts, running.prepared.definition.backoff, chance)
-    except (UsageError, TypeError, ValueError) as problem:
+    except (UsageError, TypeError, ValueError, ArithmeticError) as problem:
         became = Verdict(AttemptStatus.FAILED, JobState.FAILED, error=f"The job's outcome makes no sense: {problem}")
     return _settled(running, became, text)
 
@@ -70,7 +71,7 @@ def _settled(running: Running, became: Verdict, result: str | None) -> Settled:
         became.status,
         became.state,
         result,
-        clean_text(became.error),
+        None if became.error is None else as_text(became.error),
         became.retry_after,
         became.spends_attempt,
         (now - running.began) * 1000 if running.began else 0.0,

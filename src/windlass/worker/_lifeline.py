@@ -48,6 +48,11 @@ class Lifeline(threading.Thread):
         self._stopping = False
         self.last_beat = time.monotonic()
 
+    def start(self) -> None:
+        """Begin to beat."""
+        self.last_beat = time.monotonic()
+        super().start()
+
     def poke(self) -> None:
         """Beat now: somebody may have asked for a cancel."""
         if self._loop is not None:
@@ -70,16 +75,27 @@ class Lifeline(threading.Thread):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), rest)
             self._wake.clear()
-        await self._transport.rest_beat()
+        with contextlib.suppress(Exception):  # nobody is left to whom it matters
+            await asyncio.wait_for(self._transport.rest_beat(), self._every)
 
     async def _beat(self) -> float:
-        vitals = self._vitals()
+        """One heartbeat; whatever keeps it from getting through, the next one is tried soon."""
         try:
+            vitals = self._vitals()
             pulse = await asyncio.wait_for(self._transport.beat(vitals.running, vitals.rss_bytes, vitals.renew), self._every * 2)
-        except (WindlassError, TimeoutError) as problem:
-            _log.warning("heartbeat failed", error=str(problem) or "no answer in time",
-                         silent_seconds=round(time.monotonic() - self.last_beat, 1))  # fmt: skip
+            self.last_beat = time.monotonic()
+            self._heard(vitals, pulse)
+        except Exception as problem:
+            _log.warning("heartbeat failed", error=_told(problem), silent_seconds=round(time.monotonic() - self.last_beat, 1))
             return min(_HURRY, self._every)
-        self.last_beat = time.monotonic()
-        self._heard(vitals, pulse)
         return self._every
+
+
+def _told(problem: Exception) -> str:
+    match problem:
+        case TimeoutError():
+            return "no answer in time"
+        case WindlassError():
+            return str(problem)
+        case _:
+            return f"{type(problem).__name__}: {problem}"

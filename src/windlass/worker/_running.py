@@ -1,7 +1,8 @@
 """A job in a worker's hands, from claim to settle."""
 
 import asyncio
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 from enum import Enum
 
 from windlass.model import ClaimedJob, EffectiveDefinition, Held
@@ -27,10 +28,11 @@ class Prepared:
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A held job. `renew_at` and `deadline` are on the worker's monotonic clock."""
+    """A held job. The moments are on the worker's monotonic clock; `began` is 0 until its task takes its first step."""
 
     job: ClaimedJob
     prepared: Prepared
+    taken: float
     renew_at: float
     began: float = 0.0
     deadline: float | None = None
@@ -41,12 +43,18 @@ class Running:
     deadline_of_patience: float = 0.0
     cost_cents: int | None = None
     lines: int = 0
-    line_bytes: int = 0
-    seq: int = 0
+    line_size: int = 0
+    truncated: bool = False
     exit_code: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
-    told: set[str] = field(default_factory=set[str])
+
+    def begin(self) -> None:
+        """Its time runs from now on."""
+        self.began = time.monotonic()
+        timeout = self.prepared.definition.timeout_seconds
+        if timeout is not None:
+            self.deadline = self.began + timeout
 
     @property
     def held(self) -> Held:

@@ -1,21 +1,25 @@
 """A worker: claims ahead of need, runs, settles. It knows a Transport, never the database."""
 
 import asyncio
+import contextlib
+import contextvars
 import random
-import threading
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 import structlog
 
 from windlass.lifecycle import Loop
 from windlass.model import ClaimedJob, Enqueued, Held, NewJob, Settled, WorkerInfo
+from windlass.model.errors import WindlassError
 from windlass.transports import Pulse, Transport
 from windlass.worker._ending import of_error, of_result, of_stop
+from windlass.worker._leaving import LAST_WORDS, bounded
 from windlass.worker._lifeline import BEAT_SECONDS, Lifeline, Vitals
 from windlass.worker._memory import resident_bytes
 from windlass.worker._running import Prepared, Running, Stop
@@ -27,8 +31,9 @@ from windlass.worker.handlers import Handlers
 
 _log = structlog.get_logger("windlass.worker")
 _CLAIM, _MOST_AHEAD, _AHEAD_SECONDS = 500, 1000, 0.05
+_LONGEST_AHEAD = 0.5  # what waits here for longer is for others to do
+_MOST_UNWRITTEN = 2_000  # ends; so many come together when writing them is slow or stuck
 _DEADLINE_TICK, _REFRESH = 0.1, 5.0
-_LAST_WORDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class Worker:
         self._held: dict[int, Running] = {}
         self._buffer: deque[Running] = deque()
         self._active = 0
+        self._cut_off = self._congested = False
         self._ended_since, self._since, self._ahead = 0, time.monotonic(), 0
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -67,7 +73,14 @@ class Worker:
 
     async def run(self) -> None:
         """Join, work until `stop`, leave."""
-        self._asyncio, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._asyncio = asyncio.get_running_loop()
+        self._clean = contextvars.copy_context()  # a job must not see what another has set
+        try:
+            await self._work()
+        finally:
+            self.ended.set()
+
+    async def _work(self) -> None:
         await self._transport.open(self._info)
         await self._refresh()
         for loop in (self._claiming, self._watching, self._refreshing, self._voice):
@@ -77,7 +90,6 @@ class Worker:
         _log.info("worker started", name=self._info.name, queues=self._info.queues, concurrency=self._options.concurrency)
         await self._stopping.wait()
         await self._leave()
-        self.ended.set()
 
     def stop(self) -> None:
         """Stop gracefully; a second call hurries."""
@@ -106,8 +118,11 @@ class Worker:
 
     def _room(self) -> int:
         """How many more to hold: what can start at once, and what will be run in the next moments, so that
-        fast jobs never wait for a claim and slow ones are left to others.
+        fast jobs never wait for a claim and slow ones are left to others. None while their ends could not be written.
         """
+        self._congested = self._settler.unwritten > _MOST_UNWRITTEN
+        if self._congested or self._cut_off:
+            return 0
         here = self._active + len(self._buffer)
         room = self._options.concurrency + self._ahead - here
         if here >= self._options.concurrency and room < min(_CLAIM, self._ahead // 2):
@@ -123,14 +138,15 @@ class Worker:
             self._ended_since, self._since = 0, now
 
     def _take(self, jobs: Sequence[ClaimedJob]) -> None:
-        renew_at = time.monotonic() + self._options.lease_seconds / 3
+        now = time.monotonic()
+        renew_at = now + self._options.lease_seconds / 3
         strangers: list[Held] = []
         for job in jobs:
             prepared = self._prepared.get(job.definition_id)
             if prepared is None:
                 strangers.append(Held(job.id, job.lease))
                 continue
-            running = Running(job, prepared, renew_at)
+            running = Running(job, prepared, now, renew_at)
             self._held[job.lease] = running
             self._buffer.append(running)
         if strangers:
@@ -139,28 +155,27 @@ class Worker:
 
     async def _give_back_strangers(self, strangers: Sequence[Held]) -> None:
         """A definition newer than our last look: leave its jobs to those who know it."""
-        await self._refresh()
-        await self._transport.release(strangers)
+        with contextlib.suppress(WindlassError):
+            await self._refresh()
+        await self._give_back(strangers)
 
     # -- run ---------------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
+        if self._stopping.is_set():
+            return
         while self._buffer and self._active < self._options.concurrency:
             running = self._buffer.popleft()
             self._active += 1
-            running.task = self._asyncio.create_task(self._run(running))
+            running.task = self._asyncio.create_task(self._run(running), context=self._clean.copy())
 
     async def _run(self, running: Running) -> None:
-        running.began = time.monotonic()
-        timeout = running.prepared.definition.timeout_seconds
-        if timeout is not None:
-            running.deadline = running.began + timeout
+        running.begin()
         try:
             end = of_result(running, await self._executors.run(running), random.random())  # noqa: S311
-        except asyncio.CancelledError as stopped:
-            end = of_stop(running, random.random()) if running.stop else of_error(running, stopped, random.random())  # noqa: S311
         except BaseException as problem:
-            end = of_error(running, problem, random.random())  # noqa: S311
+            # Whatever it raises while it is made to stop, that is how it stopped.
+            end = of_stop(running, random.random()) if running.stop else of_error(running, problem, random.random())  # noqa: S311
         self._ended(running, end)
 
     def _ended(self, running: Running, end: Settled | None) -> None:
@@ -177,22 +192,39 @@ class Worker:
             self._measure()
             self._claiming.wake()
 
-    def _settled(self, end: Settled, was_held: bool) -> None:
-        running = self._held.pop(end.lease, None)
-        if not was_held and running is not None:
-            _log.warning("lease lost: what the job did is not recorded", job_id=str(end.job_id),
-                         attempt=running.job.attempt)  # fmt: skip
+    def _settled(self, ends: Sequence[Settled], held: set[int]) -> None:
+        for end in ends:
+            running = self._held.pop(end.lease, None)
+            if end.lease not in held and running is not None:
+                _log.warning("lease lost: what the job did is not recorded", job_id=str(end.job_id),
+                             attempt=running.job.attempt)  # fmt: skip
+        if self._congested:
+            self._claiming.wake()
 
     # -- stop single jobs --------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
         now = time.monotonic()
+        self._feel_pulse(now)
+        if self._buffer and now - self._buffer[0].taken > _LONGEST_AHEAD:
+            self._ahead = 0
+            self._spawn(self._give_back(self._take_unstarted()))
         for running in list(self._held.values()):
             if running.deadline is not None and now > running.deadline and running.stop is None:
                 self._make_stop(running, Stop.TIMEOUT)
             elif running.stop is not None and now > running.deadline_of_patience:
                 self._nudge(running)
         return _DEADLINE_TICK
+
+    def _feel_pulse(self, now: float) -> None:
+        """Who cannot be heard is about to be declared dead: it takes nothing new until it is heard again."""
+        silent = now - self._lifeline.last_beat
+        if self._cut_off == (silent > self._options.lease_seconds):
+            return
+        self._cut_off = not self._cut_off
+        if self._cut_off:
+            _log.error("no heartbeat gets through: nothing is claimed until one does", silent_seconds=round(silent, 1))
+        self._claiming.wake()
 
     def _make_stop(self, running: Running, why: Stop, reason: str = "") -> None:
         if running.stop is not None or (running.task is not None and running.task.done()):
@@ -210,6 +242,9 @@ class Worker:
 
     def _nudge(self, running: Running) -> None:
         """Cancel the task; one that takes no notice is told again, and talked about."""
+        if not running.began:
+            self._asyncio.call_soon(self._nudge, running)  # cancelled before its first step, it would not end as a job
+            return
         running.nudges += 1
         running.deadline_of_patience = time.monotonic() + min(2.0**running.nudges, 60.0)
         if running.task is not None and not running.task.done():
@@ -259,12 +294,6 @@ class Worker:
     # -- what jobs say -----------------------------------------------------------------------------------
 
     def _say(self, job: ClaimedJob, said: Said) -> None:
-        if threading.get_ident() == self._thread:
-            self._said(job, said)
-        else:
-            self._asyncio.call_soon_threadsafe(self._said, job, said)
-
-    def _said(self, job: ClaimedJob, said: Said) -> None:
         running = self._held.get(job.lease)
         if running is not None and running.stop is not Stop.LOST:
             self._voice.said(running, said)
@@ -288,44 +317,70 @@ class Worker:
         return _REFRESH
 
     async def _leave(self) -> None:
-        """Stop claiming, give back what has not started, let what runs finish, give back the rest."""
-        self._transport.wake()
-        await self._claiming.stop()
-        await self._give_back_unstarted()
-        await self._finish_running()
-        for loop in (self._watching, self._refreshing):
-            await loop.stop()
-        await self._settler.drained()
-        await self._voice.stop()
-        await self._give_back([r.held for r in self._held.values() if r.stop is not Stop.LOST])
-        self._lifeline.stop()
-        await asyncio.to_thread(self._lifeline.join, _LAST_WORDS)
+        """Stop claiming, give back what has not started, let what runs finish, give back the rest.
+
+        The database may be away: each step has its bounds, and fails by itself. What could not be given back is taken
+        back when its lease runs out.
+        """
+        self._leave_by = time.monotonic() + self._options.grace
+        try:
+            self._transport.wake()
+            await bounded("end of claiming", self._claiming.stop())
+            await asyncio.gather(bounded("giving back", self._give_back(self._take_unstarted())), self._finish_running())
+            await self._say_all()
+        finally:
+            self._settler.abandon()
+            self._lifeline.stop()
+            await bounded("end of child processes", self._executors.close(), LAST_WORDS * 2)
+        await bounded("last heartbeat", asyncio.to_thread(self._lifeline.join, LAST_WORDS))
+        await self._give_back_stuck()
         if not self.fenced:
-            await self._transport.close()
-        await self._executors.close()
+            await bounded("leaving", self._transport.close())
         _log.info("worker stopped", name=self._info.name, fenced=self.fenced)
 
-    async def _give_back_unstarted(self) -> None:
-        unstarted, self._buffer = list(self._buffer), deque()
+    def _take_unstarted(self) -> list[Held]:
+        unstarted, self._buffer = self._buffer, deque()
         for running in unstarted:
             self._held.pop(running.job.lease, None)
-        await self._give_back([running.held for running in unstarted])
+        return [running.held for running in unstarted]
 
     async def _finish_running(self) -> None:
         tasks = [r.task for r in self._held.values() if r.task is not None and not r.task.done()]
         if tasks and not self.fenced:
-            hurried = asyncio.create_task(self._hurry.wait())
-            done = asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.wait([asyncio.ensure_future(done), hurried], timeout=self._options.grace, return_when="FIRST_COMPLETED")
-            hurried.cancel()
+            await self._in_grace(asyncio.gather(*tasks, return_exceptions=True))
         for running in list(self._held.values()):
             self._make_stop(running, Stop.SHUTDOWN)
         if tasks:
-            await asyncio.wait(tasks, timeout=_LAST_WORDS * 2)
+            await asyncio.wait(tasks, timeout=LAST_WORDS * 2)
+
+    async def _say_all(self) -> None:
+        """Write the ends, which may wait for the database as long as the grace lasts; and what jobs have said."""
+        ends = asyncio.ensure_future(self._settler.drained())
+        await self._in_grace(ends)
+        loops = (self._watching.stop(), self._refreshing.stop(), self._voice.stop())
+        await asyncio.gather(bounded("writing ends", ends), *(bounded("end of a loop", stop) for stop in loops))
+        ends.cancel()
+
+    async def _in_grace(self, work: "asyncio.Future[Any]") -> None:
+        """Wait for it until the grace is over, or somebody hurries."""
+        hurried = asyncio.ensure_future(self._hurry.wait())
+        grace = max(self._leave_by - time.monotonic(), 0.0)
+        await asyncio.wait({work, hurried}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+
+    async def _give_back_stuck(self) -> None:
+        """Last of all, since they run here until the process ends: a thread that takes no notice of being stopped."""
+        unwritten = self._settler.leases
+        stuck = [r.held for r in self._held.values() if r.stop is not Stop.LOST and r.job.lease not in unwritten]
+        await bounded("giving back", self._give_back(stuck))
 
     async def _give_back(self, held: Sequence[Held]) -> None:
-        if held and not self.fenced:
+        if not held or self.fenced:
+            return
+        try:
             await self._transport.release(held)
+        except Exception as problem:
+            _log.warning("could not give back: leases will run out", jobs=len(held), error=str(problem))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = self._asyncio.create_task(work)

@@ -1,6 +1,7 @@
 """What a handler gets to know and to say about the job it runs."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -127,8 +128,9 @@ class JobContext:
         return self._wire.canceled(self._job)
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Say how far the job is, from 0 to 1, and optionally at what."""
-        self._wire.say(self._job, Progressed(min(max(float(fraction), 0.0), 1.0), note))
+        """Say how far the job is, from 0 to 1, and optionally at what. NaN says nothing."""
+        if not math.isnan(fraction):
+            self._wire.say(self._job, Progressed(min(max(float(fraction), 0.0), 1.0), note))
 
     def add_cost(self, cents: int) -> None:
         """Add to what this job has cost."""

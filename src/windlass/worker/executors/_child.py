@@ -30,15 +30,14 @@ import orjson
 
 from windlass.model import Cancel, ClaimedJob, Done, Enqueued, Fail, NewJob, Retry, Snooze, errors
 from windlass.model.durations import seconds
-from windlass.model.errors import BadPayload, WindlassError
+from windlass.model.errors import BadPayload, NotStorable, UsageError, WindlassError
 from windlass.model.storable import MAX_RESULT_BYTES, clean_text, encode
+from windlass.worker._words import LONGEST_LINE, as_json, as_text
 from windlass.worker.context import JobContext, Logged, Progressed, Said, Spent, Wire, current_job
 from windlass.worker.executors._process import Message, pack, unpack
 from windlass.worker.handlers import Handler, Handlers
 
 _TERMINATED = 128 + signal.SIGTERM
-_LONGEST_LINE = 16_384
-_MOST_FIELDS = 65_536
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.WARNING: "warning"}
 
 
@@ -124,10 +123,9 @@ class Line:
     def _say(self, run: int, _: ClaimedJob, said: Said) -> None:
         match said:
             case Logged(level, message, fields):
-                text = clean_text(str(message), _LONGEST_LINE)
-                told = {"kind": "logged", "level": level, "message": text, "fields": _fields(fields)}
+                told = {"kind": "logged", "level": level, "message": as_text(message, LONGEST_LINE), "fields": _fields(fields)}
             case Progressed(fraction, note):
-                told = {"kind": "progressed", "fraction": fraction, "note": clean_text(note, _LONGEST_LINE)}
+                told = {"kind": "progressed", "fraction": fraction, "note": None if note is None else as_text(note, LONGEST_LINE)}
             case Spent(cents):
                 told = {"kind": "spent", "cents": cents}
         self.send({"run": run, **told})
@@ -245,24 +243,27 @@ def _call(handler: Handler, function: Callable[..., object], context: JobContext
 
 
 def _answer(value: object) -> Message:
-    """The outcome as data; an outcome that cannot be one is told as an error."""
+    """The outcome as data. What cannot be one has failed for good: the body has run, and would leave the same again."""
     try:
         match value:
             case Done(result):
                 return {"is": "done", "result": _json(result)}
             case Retry(after, error):
                 wait = None if after is None else seconds(after)
-                return {"is": "retry", "after": wait, "error": clean_text(error)}
+                return {"is": "retry", "after": wait, "error": None if error is None else as_text(error)}
             case Snooze(after):
                 return {"is": "snooze", "after": seconds(after)}
             case Fail(reason):
-                return {"is": "fail", "reason": clean_text(reason)}
+                return {"is": "fail", "reason": as_text(reason)}
             case Cancel(reason):
-                return {"is": "cancel", "reason": clean_text(reason)}
+                return {"is": "cancel", "reason": as_text(reason)}
             case _:
                 return {"is": "result", "result": _json(value)}
-    except WindlassError as problem:
-        return {"is": "raised", "error": clean_text(str(problem))}
+    except NotStorable as problem:
+        reason = f"The job ran, but its result cannot be kept. {problem}"
+    except (UsageError, TypeError, ValueError, ArithmeticError) as problem:
+        reason = f"The job's outcome makes no sense: {problem}"
+    return {"is": "fail", "reason": as_text(reason)}
 
 
 def _monotonic(moment: str | None) -> float | None:
@@ -277,11 +278,7 @@ def _json(result: object) -> orjson.Fragment:
 
 
 def _fields(fields: dict[str, object]) -> orjson.Fragment:
-    try:
-        told = orjson.dumps(fields, default=repr, option=orjson.OPT_NON_STR_KEYS)
-    except (TypeError, ValueError, RecursionError):
-        told = orjson.dumps({"unreadable": clean_text(ascii(fields), _LONGEST_LINE)})
-    return orjson.Fragment(told if len(told) <= _MOST_FIELDS else b'{"truncated":true}')
+    return orjson.Fragment(as_json(fields))
 
 
 def _story(problem: BaseException) -> str:

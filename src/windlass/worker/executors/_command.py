@@ -15,6 +15,7 @@ from windlass.model.errors import WindlassError
 from windlass.worker.executors._tree import Tree, until_readable
 
 OnLine = Callable[[str, str], None]
+OnEnd = Callable[["CommandResult"], None]
 
 MAX_LINE = 8 * 1024
 MAX_TAIL = 16 * 1024
@@ -49,16 +50,16 @@ class Command:
 class CommandResult:
     """How it ended. The exit code is negative for the signal that killed it, as in `subprocess`."""
 
-    exit_code: int
+    exit_code: int | None
     stdout_tail: str
     stderr_tail: str
 
 
-async def run_command(command: Command, on_line: OnLine) -> CommandResult:
+async def run_command(command: Command, on_line: OnLine, on_end: OnEnd = lambda _: None) -> CommandResult:
     """Run it to its end. When this returns or raises, nothing of it runs any more and `on_line` is not called again.
 
     Cancelling sends SIGTERM to all it started, SIGKILL after the grace, and is passed on when all are dead. What
-    outlives the program itself is ended too.
+    outlives the program itself is ended too. `on_end` hears how it ended also when it was made to.
     """
     tree = _start(command)
     quota = _Quota(on_line)
@@ -66,15 +67,19 @@ async def run_command(command: Command, on_line: OnLine) -> CommandResult:
     pumps = [_pump(tree.process.stdout, stdout), _pump(tree.process.stderr, stderr)]
     grace = command.grace
     try:
-        code = await _exit_code(tree, pumps)
+        await _until_exit(tree, pumps)
         await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
         grace = min(grace, LEFTOVER_SECONDS)
     finally:
-        await _finish(tree, grace, pumps)
+        try:
+            await _finish(tree, grace, pumps)
+        finally:
+            result = CommandResult(tree.exit_code(), stdout.tail.text(), stderr.tail.text())
+            on_end(result)
     for pump in pumps:
         if pump.done():
             pump.result()
-    return CommandResult(code, stdout.tail.text(), stderr.tail.text())
+    return result
 
 
 async def chunks(descriptor: int, size: Callable[[], int]) -> AsyncIterator[bytes]:
@@ -219,7 +224,7 @@ async def _drink(descriptor: int, lines: Lines) -> None:
     lines.end()
 
 
-async def _exit_code(tree: Tree, pumps: list[asyncio.Task[None]]) -> int:
+async def _until_exit(tree: Tree, pumps: list[asyncio.Task[None]]) -> None:
     """Wait for the program's end, or raise what `on_line` raised."""
     exited = asyncio.ensure_future(tree.exited())
     waiting = {exited, *pumps}
@@ -230,7 +235,6 @@ async def _exit_code(tree: Tree, pumps: list[asyncio.Task[None]]) -> int:
                 ended.result()
     finally:
         exited.cancel()
-    return exited.result()
 
 
 async def _finish(tree: Tree, grace: float, pumps: list[asyncio.Task[None]]) -> None:

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -63,30 +63,36 @@ class ProcessPool:
         self._slots = asyncio.Semaphore(size)
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
+        self._burials: set[asyncio.Future[None]] = set()
         self._closed = False
 
     async def run(
-        self, handler_key: str, job: ClaimedJob, key: str, payload: str, deadline: datetime | None, wire: Wire
+        self, handler_key: str, job: ClaimedJob, key: str, payload: str, begin: Callable[[], datetime | None], wire: Wire
     ) -> Outcome | object:
         """Run the job in a child: its outcome, its bare result, or Raised. Raises ChildDied.
 
-        Cancelling ends the child with all it started, and is passed on when they are dead.
+        `begin` is called when there is a child for it, and answers the deadline. Cancelling ends the child with all it
+        started, and is passed on when they are dead.
         """
-        request = {"handler": handler_key, "job": job[:-1], "key": key, "payload": payload, "deadline": deadline}
+        request: Message = {"handler": handler_key, "job": job[:-1], "key": key, "payload": payload}
         async with self._slots:
             child = await self._take()
+            request["deadline"] = begin()
             try:
                 answer = await child.run(request, job, wire)
             except BaseException as problem:
                 await self._drop(child, LEFTOVER_SECONDS if isinstance(problem, ChildDied) else self._grace)
                 raise
             self._idle.append(child)
+            if child.exited.done():
+                self._gone(child)
             return answer
 
     async def close(self) -> None:
         """End all children, also those that still run a job."""
         self._closed = True
-        await asyncio.gather(*(self._drop(child, self._grace) for child in self._children))
+        self._idle.clear()
+        await asyncio.gather(*(self._drop(child, self._grace) for child in self._children), *self._burials)
 
     async def _take(self) -> "_Child":
         if self._closed or not self._source:
@@ -100,7 +106,16 @@ class ProcessPool:
             await self._drop(child, LEFTOVER_SECONDS)
         child = _Child(self._source)
         self._children.add(child)
+        child.exited.add_done_callback(lambda _: self._gone(child))
         return child
+
+    def _gone(self, child: "_Child") -> None:
+        """One that died idle is dropped at once: nobody else will see what it left, and its pid is not kept for long."""
+        if child in self._idle and not child.exited.cancelled():
+            self._idle.remove(child)
+            burial = asyncio.ensure_future(self._drop(child, LEFTOVER_SECONDS))
+            self._burials.add(burial)
+            burial.add_done_callback(self._burials.discard)
 
     async def _drop(self, child: "_Child", grace: float) -> None:
         try:
@@ -125,14 +140,14 @@ class _Child:
         self._wire: Wire | None = None
         self._answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._exited = self._begin(self._tree.exited())
+        self.exited = self._begin(self._tree.exited())
         self._listening = self._begin(self._listen())
         self._hearing = self._begin(self._hear_stderr())
 
     @property
     def lives(self) -> bool:
         """Whether it can take a job."""
-        return not self._exited.done() and not self._listening.done() and self._tree.process.poll() is None
+        return not self.exited.done() and not self._listening.done() and self._tree.exit_code() is None
 
     async def run(self, request: Message, job: ClaimedJob, wire: Wire) -> object:
         """Have it run a job."""
@@ -140,7 +155,7 @@ class _Child:
         self._job, self._wire = job, wire
         self._answer = asyncio.get_running_loop().create_future()
         self._begin(self._send({"kind": "run", "run": self._number, **request}))
-        await asyncio.wait({self._answer, self._exited, self._listening}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({self._answer, self.exited, self._listening}, return_when=asyncio.FIRST_COMPLETED)
         if not self._answer.done():
             await self._bury()
         self._job = self._wire = None
@@ -168,9 +183,9 @@ class _Child:
 
     async def _bury(self) -> None:
         """Take in what a dead child has left; an answer may be among it."""
-        await asyncio.wait({self._exited, self._listening, self._hearing}, timeout=DRAIN_SECONDS)
+        await asyncio.wait({self.exited, self._listening, self._hearing}, timeout=DRAIN_SECONDS)
         if not self._answer.done():
-            self._answer.set_exception(ChildDied(self._tree.process.poll(), self._tail.text().strip()))
+            self._answer.set_exception(ChildDied(self._tree.exit_code(), self._tail.text().strip()))
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
@@ -274,7 +289,7 @@ def answer_from(told: Message) -> Outcome | Raised | object:
 def _said(message: Message) -> Said:
     match message["kind"]:
         case "progressed":
-            return Progressed(message["fraction"] or 0.0, message["note"])
+            return Progressed(message["fraction"], message["note"])
         case "spent":
             return Spent(message["cents"])
         case _:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from windlass.model import ClaimedJob, Done, Outcome, Retry
 from windlass.model.argv import render
 from windlass.worker._running import Running
 from windlass.worker.context import JobContext, Logged, Wire, current_job
-from windlass.worker.executors._command import Command, run_command
+from windlass.worker.executors._command import Command, CommandResult, run_command
 from windlass.worker.executors._process import ProcessPool, Raised
 
 _GRACE = 5.0
@@ -34,7 +35,7 @@ class Executors:
         self._tenant_slug = tenant_slug
         self._grace = grace
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="windlass-job")
-        self._processes = ProcessPool(source or "", max(os.cpu_count() or 1, 1), grace=grace)
+        self._processes = ProcessPool(source or "", _processors(), grace=grace)
 
     async def run(self, running: Running) -> object:
         """Run the job to its end; raises what its code raises."""
@@ -71,16 +72,22 @@ class Executors:
         context = self._context(running)
         current_job.set(context)
         assert handler.function is not None
-        function, given = handler.function, (context,) if handler.wants_context else ()
-        copied = contextvars.copy_context()
-        work = asyncio.get_running_loop().run_in_executor(self._threads, lambda: copied.run(function, *given, **arguments))
+        given = (context,) if handler.wants_context else ()
+        call = functools.partial(contextvars.copy_context().run, handler.function, *given, **arguments)
+        work = asyncio.get_running_loop().run_in_executor(self._threads, _call, call)
         return await _to_its_end(work)
 
     async def _run_process(self, running: Running) -> object:
         job, handler = running.job, running.prepared.handler
         handler.decode(job.payload)
         key = handler.definition.key
-        answer = await self._processes.run(key, job, key, job.payload, _deadline(running), self._wire)
+        running.deadline = None  # while it waits for a process of its own
+
+        def begin() -> datetime | None:
+            running.begin()
+            return _deadline(running)
+
+        answer = await self._processes.run(key, job, key, job.payload, begin, self._wire)
         return Retry(error=answer.error) if isinstance(answer, Raised) else answer
 
     async def _run_command(self, running: Running) -> Outcome:
@@ -91,9 +98,11 @@ class Executors:
         def hear(stream: str, text: str) -> None:
             self._wire.say(job, Logged("error" if stream == "stderr" else "info", text, {"stream": stream}))
 
-        result = await run_command(Command(argv, definition.env, self._grace), hear)
-        running.exit_code = result.exit_code
-        running.stdout_tail, running.stderr_tail = result.stdout_tail, result.stderr_tail
+        def keep(result: CommandResult) -> None:
+            running.exit_code = result.exit_code
+            running.stdout_tail, running.stderr_tail = result.stdout_tail, result.stderr_tail
+
+        result = await run_command(Command(argv, definition.env, self._grace), hear, keep)
         if result.exit_code == 0:
             return Done({"exit_code": 0})
         return Retry(error=f"The command ended with exit code {result.exit_code}.")
@@ -104,6 +113,15 @@ class Executors:
 
     def _context(self, running: Running) -> JobContext:
         return JobContext(running.job, running.prepared.handler.definition.key, self._wire, running.deadline)
+
+
+def _call(function: Callable[[], object]) -> object:
+    """A StopIteration cannot be told from one thread to another: whoever waits would wait for ever."""
+    try:
+        return function()
+    except StopIteration as problem:
+        msg = "The job raised StopIteration."
+        raise RuntimeError(msg) from problem
 
 
 async def _to_its_end(work: "asyncio.Future[object]") -> object:
@@ -119,6 +137,11 @@ async def _to_its_end(work: "asyncio.Future[object]") -> object:
     if canceled is not None:
         raise canceled
     return work.result()
+
+
+def _processors() -> int:
+    """How many processors this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _deadline(running: Running) -> datetime | None:

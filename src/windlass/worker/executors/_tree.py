@@ -29,6 +29,7 @@ T = TypeVar("T")
 MARK = "WINDLASS_RUN"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.2
 _HAS_PROC = Path("/proc/self/stat").exists()
+_CAN_LOOK = hasattr(os, "waitid")  # at an exit code without reaping
 _POLITE = (signal.SIGTERM, signal.SIGCONT)  # a stopped process takes in a SIGTERM only once it goes on
 _LOOKER = ThreadPoolExecutor(1, "windlass-tree")  # a look takes milliseconds, tens of them on a crowded machine
 _log = logging.getLogger(__name__)
@@ -90,17 +91,32 @@ class Tree:
         )
         return cls(process, token)
 
-    async def exited(self) -> int:
-        """Wait until the root has ended; its exit code, negative for the signal that killed it."""
+    def exit_code(self) -> int | None:
+        """The root's, once it has ended: negative for the signal that killed it.
+
+        The root is left a zombie until all are ended. As long as it is one, its pid, which is also the number of its
+        session and its group, is given to nobody else.
+        """
+        if self.process.returncode is not None or not _CAN_LOOK:
+            return self.process.poll()
+        try:
+            found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # somebody has waited for any child there is
+            return self.process.poll()
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    async def exited(self) -> None:
+        """Wait until the root has ended."""
         with suppress(OSError, AttributeError):  # no such call: another system than Linux, or an old one
             watch = os.pidfd_open(self.process.pid)
             try:
                 await until_readable(watch)
             finally:
                 os.close(watch)
-        while (code := self.process.poll()) is None:  # noqa: ASYNC110 - nothing would set an Event
+        while self.exit_code() is None:  # noqa: ASYNC110 - nothing would set an Event
             await asyncio.sleep(0.02)
-        return code
 
     def living(self) -> list[Process]:
         """Take a look: the processes of this tree that still run."""
@@ -129,6 +145,7 @@ class Tree:
     def send(self, groups: Iterable[int], *numbers: signal.Signals) -> None:
         """Send to whole groups, so that who forks meanwhile cannot slip through. Only descendants can be in them."""
         for group in groups:
+            assert group > 1  # else it would be this process's own, or everybody's
             try:
                 for number in numbers:
                     os.killpg(group, number)
@@ -139,14 +156,12 @@ class Tree:
                 _log.warning("Process group %d is another user's now and cannot be ended.", group)
 
     def _is_known(self, process: Process, table: Mapping[int, Process]) -> bool:
-        """Whether it was among them before, or is of the root's session.
-
-        The number of that session is nobody else's until the root's pid is given anew.
-        """
+        """Whether it was among them before, or is of the root's session while that number is nobody else's."""
         if process.identity in self._known:
             return True
+        root = table.get(self._root.pid, None if _CAN_LOOK else self._root)
         same = self._root.pid in (process.session, process.group)
-        return same and table.get(self._root.pid, self._root).identity == self._root.identity
+        return same and root is not None and root.identity == self._root.identity
 
     def _reap(self, orphans: Iterable[int]) -> None:
         """Where this process is the first one (a container without an init), it inherits orphans."""
