@@ -8,7 +8,7 @@ import pytest
 from faults.faultapp import hold
 from faults.proxy import Proxy
 from windlass import Windlass, engine
-from windlass.db import Database, Listener, Statement
+from windlass.db import Database, Listener, Statement, _database
 from windlass.model import Definition, JobState, NewJob
 from windlass.model.errors import Disconnected
 from windlass.processes.worker import WorkerPlan, working
@@ -102,6 +102,38 @@ async def test_a_line_that_died_without_a_word_is_found_out_and_replaced(db, pro
         assert await through.value(one) == 1
     finally:
         await through.close()
+
+
+async def test_after_a_line_that_died_without_a_word_the_idle_ones_are_not_tried_in_turn(db, proxy):
+    """Each of them would take its whole patience."""
+    through = await Database.open(proxy.url, size=4, pinned=True, patience=1.0)
+    try:
+        await asyncio.gather(*(through.rows(Statement("tests.nap", "select pg_sleep(0.1)")) for _ in range(4)))
+        proxy.forget()
+        one = Statement("tests.one", "select 1")
+        with pytest.raises(Disconnected):
+            async with through.transaction() as tx:
+                await tx.rows(one)
+        assert [await through.value(one) for _ in range(4)] == [1] * 4
+    finally:
+        await through.close()
+
+
+async def test_a_line_that_breaks_behind_a_pooler_is_told_as_such(db, proxy, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(_database, "_behind_pooler", _yes)
+        through = await Database.open(proxy.url, size=1, pinned=True)
+    try:
+        proxy.lose_answer_to = b"SET"
+        with pytest.raises(Disconnected):
+            await through.rows(Statement("tests.one", "select 1"))
+        assert proxy.lost == 1
+    finally:
+        await through.close()
+
+
+async def _yes(_: str) -> bool:
+    return True
 
 
 class Heard(list):

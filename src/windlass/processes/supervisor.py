@@ -20,7 +20,7 @@ import structlog
 from windlass.lifecycle import rest_after
 
 _log = structlog.get_logger("windlass.processes.supervisor")
-_STEADY_SECONDS = 60.0
+_STEADY_SECONDS, _LONGEST_REST = 60.0, 15.0
 _ENOUGH = 3  # signals
 _UP = b"."
 _ASKED = {0, -signal.SIGTERM}
@@ -81,7 +81,7 @@ class Supervisor:
                 self._status = self._status or int(status not in _ASKED)
                 return
             failures = 1 if time.monotonic() - began > _STEADY_SECONDS else failures + 1
-            rest = rest_after(failures)
+            rest = rest_after(failures, _LONGEST_REST)
             _log.error("a worker process died: starting it anew", name=name, ended=_told(status), next_in=round(rest, 2))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), rest)
