@@ -13,6 +13,7 @@ from windlass import engine, logs
 from windlass.db import MISSED, Database
 from windlass.lifecycle import Loop
 from windlass.model.errors import WindlassError
+from windlass.processes.orphans import Orphans, inherits
 
 _log = structlog.get_logger("windlass.chores")
 _DUE_LONGEST, _BLOCKED_LONGEST = 1.0, 5.0
@@ -47,6 +48,8 @@ class Chores:
             Chore("history", lambda: _keep_history(database)),
             Chore("retire", retiring.retire),
         ]
+        if inherits():
+            self.table.append(Chore("orphans", Orphans().reap))
         self._loops = {chore.name: Loop(chore.name, chore.body) for chore in self.table}
 
     def start(self) -> None:
