@@ -39,7 +39,7 @@ class Transport(Protocol):
 
     async def claim(self, want: int, held: Collection[int]) -> list[ClaimedJob]:
         """Up to `want` jobs; none means that there is nothing to do now. `held` are the numbers of the leases that the
-        worker holds: should an answer have been lost before, all others of its leases go back first.
+        worker holds: should the answer get lost, all others of its leases go back, unspent, before the next claim.
         """
         ...
 

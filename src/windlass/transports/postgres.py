@@ -40,7 +40,7 @@ class PostgresTransport:
         self._worker: WorkerInfo | None = None
         self._claims: list[engine.Claim] = []
         self._only: list[UUID] | None = None
-        self._answer_lost = False
+        self._heard: set[int] | None = None
         self._woken = asyncio.Event()
         self._listening = False
         self._found_since: float | None = None
@@ -58,7 +58,7 @@ class PostgresTransport:
     async def close(self) -> None:
         """Leave, noting that all is as it should be."""
         if self._worker is not None:
-            await self._give_back_unheld(())
+            await self._give_back_unheard()
             await engine.workers.leave(self._database, self._worker.id)
 
     async def definitions(self) -> Mapping[UUID, EffectiveDefinition]:
@@ -76,15 +76,14 @@ class PostgresTransport:
 
     async def claim(self, want: int, held: Collection[int]) -> list[ClaimedJob]:
         """Up to `want` jobs, from each queue in turn."""
-        await self._give_back_unheld(held)
+        await self._give_back_unheard()
         taken: list[ClaimedJob] = []
-        self._answer_lost = True  # until all have been heard
         try:
             for claim in self._claims:
                 if len(taken) < want:
                     taken += await claim.take(self._database, want - len(taken), self._only)
-            self._answer_lost = False
         except WindlassError:
+            self._heard = {*held, *(job.lease for job in taken)}
             if not taken:
                 raise
         if len(self._claims) > 1:
@@ -196,13 +195,15 @@ class PostgresTransport:
         self._claims += [engine.Claim(ids[name], self._me, self._lease) for name in queues]
         self._listening = False
 
-    async def _give_back_unheld(self, held: Collection[int]) -> None:
-        """A claim may have happened although its answer was lost: else those jobs would wait for their leases to run out,
-        and have spent an attempt.
+    async def _give_back_unheard(self) -> None:
+        """A claim that broke may have happened all the same: its jobs are those that had not been heard of by then. They would
+        wait until their leases run out, and have spent an attempt.
         """
-        if self._answer_lost and (count := await engine.workers.give_back_unheld(self._database, self._me, held)):
+        if self._heard is None:
+            return
+        if count := await engine.workers.give_back_unheld(self._database, self._me, self._heard):
             _log.info("gave back what was claimed unheard", jobs=count)
-        self._answer_lost = False
+        self._heard = None
 
     async def _take_over(self, worker: WorkerInfo) -> None:
         other = await engine.workers.namesake(self._database, worker.name)
