@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faults.faultapp import hold
+from faults.faultapp import hold, quick
 from faults.proxy import Proxy
 from windlass.db import Statement
 from windlass.model import JobState
@@ -93,6 +93,16 @@ async def test_a_process_that_has_just_started_gives_the_others_time_to_be_heard
     (tmp_path / "go").touch()
     assert [await one.result(20) for one in (handle, orphan)] == ["attempt 1", "attempt 2"]
     assert not [said for said in frozen.said if "declared dead" in said["event"]]
+
+
+async def test_work_goes_on_within_seconds_of_the_database_being_back(app, start, proxy, journal, eventually):
+    """However long it was away: tries do not become rarer and rarer."""
+    worker = await start(lease=30, url=proxy.url)
+    proxy.leave()
+    await eventually(lambda: any(said.get("loop") == "claim" and said["failures"] > 5 for said in worker.said), 30)
+    handle = await quick.enqueue(journal.path)
+    proxy.come_back()
+    assert await handle.result(5) == 1
 
 
 # -- the vigil: pure, with clocks of its own ------------------------------------------------------------------

@@ -21,7 +21,7 @@ _RESCUE_EVERY, _SWEEP_EVERY, _SETTLING_DOWN = 2.0, 30.0, 8.0
 _SWEEP_SHARE = 30  # it may take one part in so many of the time: slow while a snapshot keeps dead leases
 _HISTORY_EVERY, _HISTORY_AGAIN = 3600.0, 60.0
 _RETIRE_EVERY = 60.0
-_TOLD_OF_DUE = {"promote", "recheck"}
+_TOLD = {"due": ("promote", "recheck"), MISSED: ("promote", "recheck", "rescue")}
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -64,9 +64,8 @@ class Chores:
 
     def hear(self, payload: str) -> None:
         """A notification: something is due sooner than was known, or the database is back."""
-        for name, loop in self._loops.items():
-            if payload == MISSED or (payload == "due" and name in _TOLD_OF_DUE):
-                loop.wake()
+        for name in _TOLD.get(payload, ()):
+            self._loops[name].wake()
 
 
 class Vigil:
