@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 _log = structlog.get_logger("windlass.lifecycle")
-_FIRST_REST, _LONGEST_REST = 0.25, 15.0
+_FIRST_REST = 0.25
+_LONGEST_REST = 3.0  # most failures are a database that is away, and it is wanted as soon as it is back
 
 
 class Loop:
@@ -63,6 +64,6 @@ class Loop:
         return rest
 
 
-def rest_after(failures: int) -> float:
+def rest_after(failures: int, longest: float = _LONGEST_REST) -> float:
     """How long to rest after this many failures in a row: growing, capped, never in step with others."""
-    return min(_FIRST_REST * 2 ** min(failures - 1, 10), _LONGEST_REST) * random.uniform(0.8, 1.2)  # noqa: S311
+    return min(_FIRST_REST * 2 ** min(failures - 1, 10), longest) * random.uniform(0.8, 1.2)  # noqa: S311

@@ -22,6 +22,7 @@ class Process:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self.said: list[dict] = []
+        self.blurted: list[str] = []
         self._heard = asyncio.Condition()
         self._reader = asyncio.create_task(self._read())
 
@@ -31,10 +32,14 @@ class Process:
 
     async def _read(self) -> None:
         async for line in self._process.stderr:
-            with suppress(ValueError):
-                async with self._heard:
-                    self.said.append(json.loads(line))
-                    self._heard.notify_all()
+            try:
+                said = json.loads(line)
+            except ValueError:
+                self.blurted.append(line.decode(errors="replace"))
+                continue
+            async with self._heard:
+                self.said.append(said)
+                self._heard.notify_all()
 
     async def says(self, event: str, within: float = 20) -> dict:
         """Wait until the process has logged this."""

@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 class Proxy:
     """`url` leads through it. `black_hole` stops all bytes without a word, `forget` those of the lines that are open
-    now; `lose_answer_to` forwards a command and cuts the line when its answer comes back."""
+    now; `lose_answer_to` forwards a command and cuts the line when its answer comes back; while it is `away` there is no
+    line at all."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -15,6 +16,7 @@ class Proxy:
         self._socket = f"{query['host'][0]}/.s.PGSQL.{query['port'][0]}"
         self._database = parts.path
         self.black_hole = False
+        self.away = False
         self.lose_answer_to: bytes | None = None
         self.lost = 0
         self.connections = 0
@@ -40,6 +42,15 @@ class Proxy:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    def leave(self) -> None:
+        """Be away, until `come_back`."""
+        self.away = True
+        self.cut()
+
+    def come_back(self) -> None:
+        """Take connections again."""
+        self.away = False
+
     def forget(self) -> None:
         """Pass nothing on any more on the lines that are open, as a firewall does that lost its table."""
         self._forgotten = self.connections
@@ -47,6 +58,9 @@ class Proxy:
     async def _serve(self, reader, writer) -> None:
         self.connections += 1
         number = self.connections
+        if self.away:
+            writer.transport.abort()
+            return
         with suppress(OSError):
             up_reader, up_writer = await asyncio.open_unix_connection(self._socket)
             self._writers |= {writer, up_writer}

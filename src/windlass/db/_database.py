@@ -1,5 +1,6 @@
 """A pool of connections to one PostgreSQL, and transactions on it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -73,6 +74,8 @@ class Database:
         self.url = url
         self.pooled = pooled
         self._pool = pool
+        self._beside: list[Database] = []
+        self._pinned = pinned
         self._pins = _pins("local ") if pinned and pooled else ""
 
     @classmethod
@@ -92,9 +95,17 @@ class Database:
 
         return cls(url, Pool(connect, size), pooled=pooled, pinned=pinned)
 
+    def beside(self, size: int) -> "Database":
+        """A second pool on the same database, for what must not use up this one. It connects when it is first used, and is
+        closed with this one.
+        """
+        other = Database(self.url, Pool(self._pool.connect, size), pooled=self.pooled, pinned=self._pinned)
+        self._beside.append(other)
+        return other
+
     async def close(self) -> None:
         """Close every connection; those that are stuck are cut after a few seconds."""
-        await self._pool.close()
+        await asyncio.gather(self._pool.close(), *(other.close() for other in self._beside))
 
     async def rows(self, statement: Statement, *values: Any) -> list[Row]:
         """All rows of the answer. The hot path's way: written out, since each layer around it costs microseconds."""
@@ -106,6 +117,8 @@ class Database:
             answer = await connection.fetch(statement.text, *values)
         except BaseException as problem:
             self._pool.release(connection, sound=is_answer(problem))
+            if isinstance(problem, TimeoutError):
+                self._pool.distrust()
             with translated():
                 raise
         self._pool.release(connection, sound=True)
@@ -135,8 +148,11 @@ class Database:
                 await transaction.start()
             try:
                 if self._pins:
-                    await connection.execute(self._pins)
+                    with translated():
+                        await connection.execute(self._pins)
                 yield Tx(connection)
+            except Disconnected:
+                raise  # the connection is not lent again, and the transaction goes with it
             except BaseException:
                 await _roll_back(transaction)
                 raise
@@ -162,6 +178,8 @@ class Database:
         except Exception as problem:
             # A cancelled wait leaves a question open; any other error is an answer, unless the line is what broke.
             sound = not isinstance(problem, Disconnected)
+            if not sound and isinstance(problem.__cause__, TimeoutError):
+                self._pool.distrust()
             raise
         finally:
             self._pool.release(connection, sound=sound)

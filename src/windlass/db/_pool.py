@@ -18,7 +18,7 @@ class Pool:
     """Up to `size` connections, made when needed; the one used last is lent first."""
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
-        self._connect = connect
+        self.connect = connect
         self._size = size
         self._room = asyncio.Semaphore(size)
         self._free: list[Connection] = []
@@ -45,6 +45,12 @@ class Pool:
             connection.terminate()
         self._room.release()
 
+    def distrust(self) -> None:
+        """A line has died without a word, so those that lie idle have most likely, too: let none be lent again."""
+        for connection in self._free:
+            connection.terminate()
+        self._free.clear()
+
     async def close(self) -> None:
         """Wait a little for those that are lent, then close all; what is stuck is cut."""
         self._closed = True
@@ -65,4 +71,4 @@ class Pool:
             connection = self._free.pop()
             if not connection.is_closed():
                 return connection
-        return await self._connect()
+        return await self.connect()

@@ -1,6 +1,7 @@
 """Leases: renewed while their worker lives, given back, taken back when it does not."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
@@ -20,12 +21,16 @@ JITTER_SECONDS = 2.0
 
 
 class Rescued(NamedTuple):
-    """What a rescue found: leases that were lost, and how many of their jobs ended by that."""
+    """What a rescue found: leases that were lost, and how many of their jobs ended by that; what the database's clock
+    showed, and whether silence counted then.
+    """
 
     lost: int = 0
     ended: int = 0
     silent: tuple[str, ...] = ()
     any_dead: bool = False
+    clock: datetime | None = None
+    counted: bool = True
 
 
 async def extend(session: Session, worker_id: UUID, held: Sequence[Held], lease_seconds: float = LEASE_SECONDS) -> set[int]:
@@ -54,17 +59,20 @@ async def progress(session: Session, worker_id: UUID, said: Sequence[tuple[Held,
     )
 
 
-async def rescue(database: Database, *, sweep: bool = False, lease_seconds: float = LEASE_SECONDS) -> Rescued:
+async def rescue(
+    database: Database, *, sweep: bool = False, lease_seconds: float = LEASE_SECONDS, until: datetime | None = None
+) -> Rescued:
     """Take back the jobs of workers that fell silent. The leases are looked at only when some worker died
     lately, or on a `sweep`, since looking through all of them is slow while a snapshot is held open.
+    Silence counts only while the database's clock has not passed `until`.
     """
-    found = await database.row(_FIND_SILENT, lease_seconds)
+    found = await database.row(_FIND_SILENT, lease_seconds, until)
     assert found is not None
-    silent = tuple(found["silent"] or ())
-    if not (found["any_dead"] or sweep):
-        return Rescued()
+    silent, clock, counts = tuple(found["silent"] or ()), found["clock"], found["counts"]
+    if not counts or not (found["any_dead"] or sweep):
+        return Rescued(clock=clock, counted=counts)
     lost, ended = await _rescue_all(database, None, JITTER_SECONDS)
-    return Rescued(lost, ended, silent, found["any_dead"])
+    return Rescued(lost, ended, silent, found["any_dead"], clock)
 
 
 async def rescue_worker(database: Database, worker_id: UUID) -> Rescued:

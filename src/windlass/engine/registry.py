@@ -7,6 +7,7 @@ import orjson
 
 from windlass.db import Database, Row, Session, statement
 from windlass.model import Backoff, Definition, EffectiveDefinition
+from windlass.model.overrides import check_overrides
 
 _HASHES = statement(__file__, "definition_hashes")
 _UPSERT = statement(__file__, "upsert_definition")
@@ -21,18 +22,34 @@ async def sync(
     database: Database, source: str, definitions: Sequence[Definition], *, complete: bool = False, force: bool = False
 ) -> list[str]:
     """Bring what this code says into the database; answers the keys that changed. Nothing is written when
-    nothing changed. `complete` marks what has left the code of this source; `force` clears overrides.
+    nothing changed. `complete` marks what has left the code of this source, unless a worker that lives still does it;
+    `force` clears overrides. A source is one application: two that share a name take each other's definitions for gone.
     """
     known = {row["key"]: row for row in await database.rows(_HASHES)}
     changed = [d for d in definitions if force or _differs(d, known.get(d.key), source)]
     if changed:
         async with database.transaction() as tx:
-            await tx.rows(_MAKE_QUEUES, sorted({d.queue for d in definitions}))
+            await queue_ids(tx, [d.queue for d in definitions])
             for definition in sorted(changed, key=lambda d: d.key):
                 await tx.row(_UPSERT, *_columns(definition), source, force)
     if complete:
-        await database.rows(_MARK_DELETED, source, [d.key for d in definitions])
+        await retire(database, source, await gone(database, source, definitions))
     return [d.key for d in changed]
+
+
+async def gone(session: Session, source: str, definitions: Sequence[Definition]) -> list[str]:
+    """The keys that have left the code of this source, and are not marked so yet."""
+    here = {d.key for d in definitions}
+    rows = await session.rows(_HASHES)
+    return [r["key"] for r in rows if r["source"] == source and not r["deleted_from_code"] and r["key"] not in here]
+
+
+async def retire(session: Session, source: str, keys: Sequence[str]) -> list[str]:
+    """Mark definitions that have left the code of this source; answers those that a worker that lives still does: while
+    versions of an application run side by side, each has keys of which the other knows nothing.
+    """
+    marked = {row["key"] for row in await session.rows(_MARK_DELETED, source, list(keys))} if keys else set[str]()
+    return [key for key in keys if key not in marked]
 
 
 async def effective(session: Session) -> dict[str, EffectiveDefinition]:
@@ -41,8 +58,13 @@ async def effective(session: Session) -> dict[str, EffectiveDefinition]:
 
 
 async def override(session: Session, key: str, overrides: Mapping[str, object]) -> bool:
-    """Lay a person's choices over what the code says; a None takes one back. False if there is no such key."""
-    return await session.value(_OVERRIDE, key, _json(dict(overrides))) is not None
+    """Lay a person's choices over what the code says; a None takes one back. False if there is no such key. Raises
+    UsageError for what cannot be: one bad value would keep every worker from reading its definitions.
+    """
+    checked = check_overrides(overrides)
+    if (queue := checked.get("queue")) is not None:
+        await queue_ids(session, [str(queue)])
+    return await session.value(_OVERRIDE, key, _json(checked)) is not None
 
 
 async def unhandled(session: Session, queues: Sequence[str], known: Sequence[UUID]) -> list[str]:
@@ -50,9 +72,14 @@ async def unhandled(session: Session, queues: Sequence[str], known: Sequence[UUI
     return [row["key"] for row in await session.rows(_UNHANDLED, list(queues), list(known))]
 
 
-async def queue_ids(database: Database, names: Sequence[str]) -> dict[str, int]:
-    """Ids of these queues, made if they are new."""
-    return {row["name"]: row["id"] for row in await database.rows(_MAKE_QUEUES, sorted(set(names)))}
+async def queue_ids(session: Session, names: Sequence[str]) -> dict[str, int]:
+    """Ids of these queues, made if they are new. One that another transaction makes at the same moment is not in the
+    answer, which is older than that: the next one has it.
+    """
+    found: dict[str, int] = {}
+    while missing := sorted(set(names) - found.keys()):
+        found |= {row["name"]: row["id"] for row in await session.rows(_MAKE_QUEUES, missing)}
+    return found
 
 
 def _differs(definition: Definition, row: Row | None, source: str) -> bool:

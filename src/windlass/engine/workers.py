@@ -1,20 +1,23 @@
 """Workers as the database knows them: one row for each life of a worker, from its start to its end."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from windlass.db import Database, Session, statement
-from windlass.engine._lease import rescue_worker
-from windlass.model import WorkerInfo
+from windlass.engine._lease import release, rescue_worker
+from windlass.model import Held, WorkerInfo
 
-_NAMESAKES = statement(__file__, "namesakes")
+_NAMESAKE = statement(__file__, "namesake")
 _DECLARE_DEAD = statement(__file__, "declare_dead")
 _JOIN = statement(__file__, "join")
 _BEAT = statement(__file__, "beat")
 _LEAVE = statement(__file__, "leave")
 _TO_CANCEL = statement(__file__, "to_cancel")
+_UNHELD = statement(__file__, "unheld")
+_POLLED_QUEUES = statement(__file__, "polled_queues")
 _LISTENING = statement(__file__, "listening")
 _DEAF = statement(__file__, "deaf")
 _WORKERS = statement(__file__, "workers")
@@ -41,9 +44,21 @@ class WorkerView:
     ended_why: str | None
 
 
-async def namesakes(session: Session, name: str) -> list[WorkerView]:
-    """Workers of this name that have not ended, as far as anybody knows."""
-    return [WorkerView(**dict(row)) for row in await session.rows(_NAMESAKES, name)]
+class Namesake(NamedTuple):
+    """A worker of a name that another wants, in namesake.sql's order."""
+
+    id: UUID
+    name: str
+    hostname: str
+    pid: int
+    birth: str | None
+    last_seen_at: datetime
+
+
+async def namesake(session: Session, name: str) -> Namesake | None:
+    """The worker of this name that has not ended, as far as anybody knows."""
+    row = await session.row(_NAMESAKE, name)
+    return None if row is None else Namesake(*row)
 
 
 async def replace(database: Database, worker_id: UUID) -> int:
@@ -54,12 +69,12 @@ async def replace(database: Database, worker_id: UUID) -> int:
     return (await rescue_worker(database, worker_id)).lost
 
 
-async def join(session: Session, info: WorkerInfo) -> None:
-    """Note that a worker starts."""
-    await session.row(
-        _JOIN, info.id, info.name, info.hostname, info.pid, info.version, list(info.queues),
+async def join(session: Session, info: WorkerInfo) -> bool:
+    """Note that a worker starts; False when one of its name has not ended."""
+    return await session.value(
+        _JOIN, info.id, info.name, info.hostname, info.pid, info.birth, info.version, list(info.queues),
         list(info.definitions), info.concurrency,
-    )  # fmt: skip
+    ) is not None  # fmt: skip
 
 
 async def beat(session: Session, worker_id: UUID, running: int, rss_bytes: int) -> bool:
@@ -75,6 +90,21 @@ async def leave(session: Session, worker_id: UUID) -> None:
 async def to_cancel(session: Session, worker_id: UUID) -> list[tuple[UUID, int, str]]:
     """The worker's jobs that somebody asked to stop: job, lease number, reason."""
     return [(row[0], row[1], row[2]) for row in await session.rows(_TO_CANCEL, worker_id)]
+
+
+async def give_back_unheld(database: Database, worker_id: UUID, held: Collection[int]) -> int:
+    """Give back what the worker claimed without hearing of it, since the answer was lost: all its leases but those held.
+    Their attempts are not spent. Answers how many there were.
+    """
+    unheld = [Held(row[0], row[1]) for row in await database.rows(_UNHELD, worker_id, list(held))]
+    if unheld:
+        await release(database, unheld)
+    return len(unheld)
+
+
+async def poll(session: Session, worker_id: UUID, queues: Sequence[str]) -> None:
+    """Note at which queues the worker looks now."""
+    await session.row(_POLLED_QUEUES, worker_id, list(queues))
 
 
 async def listen(session: Session, worker_id: UUID, queues: Sequence[int]) -> None:

@@ -221,6 +221,7 @@ create table windlass.workers (
   name text not null,
   hostname text not null,
   pid int not null,
+  birth text,
   version text not null,
   queues text[] not null,
   definitions text[] not null,
@@ -232,7 +233,7 @@ create table windlass.workers (
   ended_at timestamptz,
   ended_why text
 ) with (fillfactor = 50);
-create index workers_alive on windlass.workers (name) where ended_at is null;
+create unique index workers_alive on windlass.workers (name) where ended_at is null;
 
 -- Who wants to be woken for which queue. Enqueue looks here before it pays for a NOTIFY.
 create table windlass.listening (

@@ -106,7 +106,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker's life from one start to its end."""
+    """A worker's life from one start to its end. `birth` tells the process from a later one with the same pid."""
 
     id: UUID
     name: str
@@ -116,6 +116,7 @@ class WorkerInfo:
     queues: tuple[str, ...]
     definitions: tuple[str, ...]
     concurrency: int
+    birth: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

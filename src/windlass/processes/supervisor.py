@@ -17,10 +17,11 @@ from contextlib import contextmanager
 
 import structlog
 
-from windlass.lifecycle import rest_after
+from windlass.lifecycle import Loop, rest_after
+from windlass.processes.orphans import Orphans, inherits
 
 _log = structlog.get_logger("windlass.processes.supervisor")
-_STEADY_SECONDS = 60.0
+_STEADY_SECONDS, _LONGEST_REST = 60.0, 15.0
 _ENOUGH = 3  # signals
 _UP = b"."
 _ASKED = {0, -signal.SIGTERM}
@@ -62,7 +63,10 @@ class Supervisor:
 
     async def run(self) -> int:
         """Run until all children have ended; answers the exit status."""
+        orphans = Loop("orphans", Orphans(self._is_child).reap)
         with _heard(self._hear):
+            if inherits():
+                orphans.start()
             first, *others = self._names
             keepers = [asyncio.create_task(self._keep(first))]
             # What keeps the first from working (a wrong name, no database) would keep all: let it be said once.
@@ -70,21 +74,31 @@ class Supervisor:
             if self._any_up.is_set() and not self._stopping.is_set():
                 keepers += [asyncio.create_task(self._keep(name)) for name in others]
             await asyncio.gather(*keepers)
+            await orphans.stop()
         return self._status
 
     async def _keep(self, name: str) -> None:
         failures = 0
         while not self._stopping.is_set():
             began = time.monotonic()
-            status = await self._live(name)
+            try:
+                ended = await self._live(name)
+            except OSError as problem:  # no process, memory or file to be had: passing, and no reason to stop the others
+                ended = problem
             if self._stopping.is_set() or not self._any_up.is_set():
-                self._status = self._status or int(status not in _ASKED)
+                self._end(ended)
                 return
             failures = 1 if time.monotonic() - began > _STEADY_SECONDS else failures + 1
-            rest = rest_after(failures)
-            _log.error("a worker process died: starting it anew", name=name, ended=_told(status), next_in=round(rest, 2))
+            rest = rest_after(failures, _LONGEST_REST)
+            _log.error("a worker process died: starting it anew", name=name, ended=_told(ended), next_in=round(rest, 2))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), rest)
+
+    def _end(self, ended: int | OSError) -> None:
+        """This child was the last of its name."""
+        if isinstance(ended, OSError):
+            _log.error("a worker process could not be started", error=str(ended))
+        self._status = self._status or int(ended not in _ASKED)
 
     async def _live(self, name: str) -> int:
         """One child, from its start to its end; answers its exit status."""
@@ -108,6 +122,9 @@ class Supervisor:
             finally:
                 del self._children[name]
                 hearing.cancel()
+
+    def _is_child(self, pid: int, _session: int) -> bool:
+        return any(child.pid == pid for child in self._children.values())
 
     async def _hear_up(self, ours: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -135,5 +152,7 @@ def _heard(hear: Callable[[], None]) -> Generator[None]:
             loop.remove_signal_handler(number)
 
 
-def _told(status: int) -> str:
+def _told(status: int | OSError) -> str:
+    if isinstance(status, OSError):
+        return f"before it began: {status}"
     return f"with exit status {status}" if status >= 0 else f"by signal {-status}"

@@ -21,10 +21,11 @@ import uvloop
 import windlass
 from windlass import engine
 from windlass.client import Windlass
-from windlass.db import Database, Listener, migrate
+from windlass.db import MISSED, Database, Listener, migrate
 from windlass.model import WorkerInfo
 from windlass.model.errors import NotConfigured
-from windlass.processes.chores import Chores
+from windlass.processes.chores import Chores, make_partitions
+from windlass.transports.birth import birth_of
 from windlass.transports.postgres import PostgresTransport
 from windlass.worker import JobLogHandler, Worker, WorkerOptions
 
@@ -89,21 +90,23 @@ async def working(plan: WorkerPlan) -> AsyncGenerator[Worker]:
     try:
         await migrate.require_current(database)
         await engine.registry.sync(database, plan.app.name, plan.app.definitions, complete=True)
-        await engine.prune.make_partitions(database)
+        gone = await engine.registry.gone(database, plan.app.name, plan.app.definitions)
+        await make_partitions(database)
         queues = list(plan.queues) or await _queues_of(database, plan.app)
         handled = [d.key for d in plan.app.definitions if d.kind != "host"]
-        transport = PostgresTransport(database, queues, handled, lease_seconds=plan.lease_seconds)
+        transport = PostgresTransport(database, queues, handled, lease_seconds=plan.lease_seconds, follow=not plan.queues)
         listener = _listener(plan, database)
         options = WorkerOptions(plan.concurrency, plan.grace, _POLL if listener else _POLL_UNHEARD, plan.lease_seconds)
         info = _info(plan, queues, handled)
         worker = Worker(transport, plan.app.handlers, info, options)
-        chores = Chores(database, plan.lease_seconds)
+        chores = Chores(database, plan.lease_seconds, source=plan.app.name, gone=gone)
         hear = _Hearing(worker, transport, chores, f"cancel:{info.id}")
         if listener:
             listener.hear = hear
             await listener.start()
         chores.start()
         running = asyncio.create_task(worker.run(), name="windlass-worker")
+        running.add_done_callback(lambda _: worker.ended.set())  # whatever ended it is raised below
         try:
             await _up(running, worker)
             yield worker
@@ -121,7 +124,7 @@ async def working(plan: WorkerPlan) -> AsyncGenerator[Worker]:
 
 async def run_worker(plan: WorkerPlan, *, ready: Callable[[], None] = lambda: None, stopping: asyncio.Event | None = None) -> int:
     """Work until SIGTERM, SIGINT, or `stopping` is set; answers the exit status. `ready` is called once it works."""
-    logging.getLogger().addHandler(JobLogHandler())
+    _hear_logging()
     told = stopping or asyncio.Event()
     with ExitStack() as hearing:  # until the worker has left
         async with working(plan) as worker:
@@ -131,6 +134,14 @@ async def run_worker(plan: WorkerPlan, *, ready: Callable[[], None] = lambda: No
             await asyncio.wait([ended, asyncio.create_task(told.wait())], return_when="FIRST_COMPLETED")
             _log.info("stopping: what runs may finish; a second signal hurries, a third kills", grace=plan.grace)
     return 1 if worker.fenced else 0
+
+
+def _hear_logging() -> None:
+    """Unless the app has set up logging itself, a job's log begins at INFO."""
+    root = logging.getLogger()
+    if not root.handlers and root.level == logging.WARNING:
+        root.setLevel(logging.INFO)
+    root.addHandler(JobLogHandler())
 
 
 def runner() -> asyncio.Runner:
@@ -149,8 +160,10 @@ class _Hearing:
     def __call__(self, payload: str) -> None:
         self._transport.hear(payload)
         self._chores.hear(payload)
-        if payload in {self._cancel, ""}:
+        if payload in {self._cancel, MISSED}:
             self._worker.poke()
+        if payload == MISSED:
+            self._worker.rouse()
 
 
 @contextmanager
@@ -202,7 +215,17 @@ def _info(plan: WorkerPlan, queues: Sequence[str], handled: Sequence[str]) -> Wo
     boot = uuid4()
     host = socket.gethostname()
     name = plan.name or f"{host}-{os.getpid()}-{boot.hex[:6]}"
-    return WorkerInfo(boot, name, host, os.getpid(), windlass.__version__, tuple(queues), tuple(handled), plan.concurrency)
+    return WorkerInfo(
+        boot,
+        name,
+        host,
+        os.getpid(),
+        windlass.__version__,
+        tuple(queues),
+        tuple(handled),
+        plan.concurrency,
+        birth_of(os.getpid()),
+    )
 
 
 def leave_at_once(status: int) -> None:

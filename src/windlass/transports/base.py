@@ -3,7 +3,7 @@
 A worker with another transport is the same worker. Every method may raise Disconnected, which means: try again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -37,8 +37,10 @@ class Transport(Protocol):
         """The definitions as they count now, by id."""
         ...
 
-    async def claim(self, want: int) -> list[ClaimedJob]:
-        """Up to `want` jobs; none means that there is nothing to do now."""
+    async def claim(self, want: int, held: Collection[int]) -> list[ClaimedJob]:
+        """Up to `want` jobs; none means that there is nothing to do now. `held` are the numbers of the leases that the
+        worker holds: should the answer get lost, all others of its leases go back, unspent, before the next claim.
+        """
         ...
 
     async def idle(self, longest: float) -> None:

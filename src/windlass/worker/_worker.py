@@ -101,13 +101,18 @@ class Worker:
         """Somebody may have asked for a cancel."""
         self._lifeline.poke()
 
+    def rouse(self) -> None:
+        """The database is back: try again at once what it was away for."""
+        self._claiming.wake()
+        self._refreshing.wake()
+
     # -- claim -------------------------------------------------------------------------------------------
 
     async def _claim(self) -> float:
         want = self._room()
         if want <= 0:
             return 60.0
-        jobs = await self._transport.claim(want)
+        jobs = await self._transport.claim(want, self._held)
         if jobs:
             self._take(jobs)
             if len(jobs) < want:

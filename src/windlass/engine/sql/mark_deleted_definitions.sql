@@ -1,3 +1,5 @@
--- Definitions of source $1 that are not among $2 have left the code: kept for history, not runnable.
-update windlass.definitions set deleted_from_code = true, updated_at = clock_timestamp()
-where source = $1 and not deleted_from_code and key <> all ($2::text[])
+-- Definitions $2 have left the code of source $1: kept for history, not runnable. Those stay that a living worker does.
+update windlass.definitions d set deleted_from_code = true, updated_at = clock_timestamp()
+where d.source = $1 and d.key = any ($2::text[]) and not d.deleted_from_code
+  and not exists (select from windlass.workers w where w.ended_at is null and d.key = any (w.definitions))
+returning d.key
