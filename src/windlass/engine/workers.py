@@ -98,7 +98,7 @@ async def give_back_unheld(database: Database, worker_id: UUID, held: Collection
     """
     unheld = [Held(row[0], row[1]) for row in await database.rows(_UNHELD, worker_id, list(held))]
     if unheld:
-        await release(database, unheld)
+        await release(database, worker_id, unheld)
     return len(unheld)
 
 
