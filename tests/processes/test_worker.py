@@ -11,7 +11,7 @@ from windlass.db import Database
 from windlass.model.errors import DatabaseError, Disconnected
 from windlass.processes import chores
 from windlass.processes.worker import WorkerPlan, run_worker, working
-from windlass.transports.postgres import PostgresTransport
+from windlass.worker import Worker
 
 
 @pytest.fixture
@@ -21,20 +21,17 @@ def app(windlass_url):
 
 async def test_a_worker_that_breaks_while_it_stops_ends_the_process(app, monkeypatch):
     """Else it would hang there for ever: alive, and doing nothing."""
-    broken = asyncio.Event()
 
-    async def refuse(_: PostgresTransport) -> None:
-        broken.set()
+    async def refuse(_: Worker) -> None:
         raise Disconnected("on purpose")
 
-    monkeypatch.setattr(PostgresTransport, "close", refuse)
+    monkeypatch.setattr(Worker, "_leave", refuse)
     plan = WorkerPlan(app, app._url)
     async with app, asyncio.timeout(20):
         with pytest.raises(Disconnected, match="on purpose"):
             async with working(plan) as worker:
                 worker.stop()
                 await worker.ended.wait()
-    assert broken.is_set()
 
 
 async def test_partitions_that_cannot_be_made_now_do_not_keep_a_worker_from_working(app, monkeypatch):
