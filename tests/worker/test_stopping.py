@@ -214,8 +214,8 @@ async def test_a_claim_in_flight_when_the_worker_stops_starts_nothing(app):
         async with working(WorkerPlan(app, app.url)) as worker:
             claim = worker._transport.claim
 
-            async def slow_claim(want):
-                jobs = await claim(want)
+            async def slow_claim(want, held):
+                jobs = await claim(want, held)
                 if jobs:
                     worker.stop()
                 return jobs

@@ -147,9 +147,7 @@ class Database:
             with translated():
                 await transaction.start()
             try:
-                if self._pins:
-                    with translated():
-                        await connection.execute(self._pins)
+                await self._pin(connection)
                 yield Tx(connection)
             except Disconnected:
                 raise  # the connection is not lent again, and the transaction goes with it
@@ -158,6 +156,11 @@ class Database:
                 raise
             with translated():
                 await transaction.commit()
+
+    async def _pin(self, connection: Connection) -> None:
+        if self._pins:
+            with translated():
+                await connection.execute(self._pins)
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[Tx]:

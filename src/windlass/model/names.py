@@ -16,9 +16,14 @@ def check_key(key: str) -> str:
     return key
 
 
+def is_queue(name: str) -> bool:
+    """Whether a queue can be called so."""
+    return _QUEUE.fullmatch(name) is not None
+
+
 def check_queue(queue: str) -> str:
     """The name of a queue, if it can be one; raises UsageError."""
-    if not _QUEUE.fullmatch(queue):
+    if not is_queue(queue):
         msg = f"{queue!r} cannot be a queue: use letters, digits and _ . : - (at most 63)."
         raise UsageError(msg)
     return queue

@@ -1,15 +1,14 @@
 """What people may change of a definition, checked before it is stored: it is read by every worker."""
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, cast
 
 from windlass.model.backoff import Backoff
 from windlass.model.errors import UsageError
+from windlass.model.names import is_queue
 
-_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}")
 _INT = 2**31 - 1
 _BACKOFF = tuple(field.name for field in fields(Backoff))
 
@@ -49,7 +48,7 @@ def _is_backoff(value: object) -> bool:
 
 _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "queue": (
-        lambda value: isinstance(value, str) and _QUEUE.fullmatch(value) is not None,
+        lambda value: isinstance(value, str) and is_queue(value),
         "a name of letters, digits and _ . : - (at most 63)",
     ),
     "priority": (_whole(-_INT), "a whole number"),
