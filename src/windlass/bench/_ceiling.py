@@ -49,6 +49,11 @@ async def _settle(settles: Tx, rows: Sequence[Row]) -> None:
     await settles.value(_SETTLE, jobs, numbers, [None] * len(rows), zeros, zeros, _NOBODY)
 
 
+async def claim_one(ground: Ground) -> None:
+    """One job from the ceiling's queue."""
+    await ground.pinned.rows(_CLAIM, ground.ceiling_queue, [ground.tenant], [_HEAD[0]], [_HEAD[1]], [1], 1, _NOBODY, 30.0, None)
+
+
 async def insert_commit(ground: Ground) -> float:
     """Rows per second: one client inserts a row, awaits its commit, and again."""
     count = ground.plan.singles
