@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from faults import faultapp
+from waiting import eventually
 
 TESTS = Path(__file__).parent.parent
 
@@ -104,18 +105,7 @@ def journal(tmp_path) -> Callable[[], list[list[str]]]:
     return read
 
 
-@pytest.fixture
-def eventually():
+@pytest.fixture(name="eventually")
+def _eventually():
     """Wait until something is so."""
-
-    async def wait(so: Callable, within: float = 20):
-        async with asyncio.timeout(within):
-            while True:
-                found = so()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.02)
-
-    return wait
+    return eventually

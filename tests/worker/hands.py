@@ -1,6 +1,5 @@
 """A worker at work, and waiting for ends."""
 
-import asyncio
 from contextlib import asynccontextmanager
 
 from windlass.db import Statement
@@ -21,18 +20,6 @@ async def ended(handle):
     except JobFailed:
         pass
     return await handle.view()
-
-
-async def eventually(so, within: float = 20):
-    """Wait until something is so."""
-    async with asyncio.timeout(within):
-        while True:
-            found = so()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.01)
 
 
 class Refusal:

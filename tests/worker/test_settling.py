@@ -6,10 +6,11 @@ from uuid import UUID
 
 import pytest
 
+from waiting import eventually
 from windlass.model import AttemptStatus, JobState, Settled
 from windlass.model.errors import DatabaseError, Disconnected, NotStorable
 from windlass.worker._settler import Settler
-from worker.hands import Refusal, at_work, ended, eventually
+from worker.hands import Refusal, at_work, ended
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ import time
 
 import pytest
 
+from waiting import eventually
 from windlass import Fail, JobContext, Snooze
 from windlass.model import JobState
 from windlass.model.errors import DatabaseError, Disconnected
 from windlass.processes.worker import WorkerPlan, working
 from windlass.worker._leaving import bounded
 from windlass.worker._running import Stop
-from worker.hands import at_work, ended, eventually
+from worker.hands import at_work, ended
 
 whose = contextvars.ContextVar("whose", default="nobody")
 

@@ -5,13 +5,13 @@ import threading
 from types import SimpleNamespace
 from uuid import UUID
 
+from waiting import eventually
 from windlass.model import ClaimedJob
 from windlass.model.errors import DatabaseError, Disconnected
 from windlass.worker import _voice
 from windlass.worker._running import Running
 from windlass.worker._voice import Voice
 from windlass.worker.context import Logged, Progressed, Spent
-from worker.hands import eventually
 
 
 class Post:
